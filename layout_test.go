@@ -1,0 +1,176 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/gpu-docker/gpu-docker"
+
+// goPackage is what "go list" tells about one package.
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Deps       []string
+}
+
+// folder is the first path element below the module; "" is the module itself.
+func folder(importPath string) (string, bool) {
+	if importPath == module {
+		return "", true
+	}
+	rest, ours := strings.CutPrefix(importPath, module+"/")
+	name, _, _ := strings.Cut(rest, "/")
+	return name, ours
+}
+
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,Deps", "./...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v: %s", err, stderr.String())
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p goPackage
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// TestImportsPointDownwards holds every package's dependencies against the
+// layers: a folder may use itself and what its row names, nothing else of ours.
+func TestImportsPointDownwards(t *testing.T) {
+	allowed := map[string][]string{
+		"":          {"cli", "driver", "device", "restapi", "volume", "imagemeta", "compat", "gpuhost"},
+		"cli":       {"restapi", "volume", "imagemeta", "compat", "gpuhost"},
+		"driver":    {"restapi", "volume", "imagemeta", "compat", "gpuhost"},
+		"device":    {"gpuhost"},
+		"restapi":   {"volume", "gpuhost"},
+		"volume":    {"gpuhost"},
+		"imagemeta": {"compat"},
+		"compat":    {},
+		"gpuhost":   {},
+		"simhost":   {},
+		"e2e":       {},
+	}
+	for _, p := range listPackages(t) {
+		from, ours := folder(p.ImportPath)
+		if !ours {
+			continue
+		}
+		row, known := allowed[from]
+		if !known {
+			t.Errorf("folder %q is in no layer; add it to this test and to the design", from)
+			continue
+		}
+		for _, dep := range p.Deps {
+			if to, ours := folder(dep); ours && to != from && !slices.Contains(row, to) {
+				t.Errorf("%s depends on %s: %q may use only %q", p.ImportPath, dep, from, row)
+			}
+		}
+	}
+}
+
+// TestOutsideWorldHasItsPlace: only these folders may talk to NVML's bindings
+// and to the Engine API.
+func TestOutsideWorldHasItsPlace(t *testing.T) {
+	places := map[string][]string{
+		"github.com/NVIDIA/go-nvml":          {"gpuhost"},
+		"github.com/ebitengine/purego":       {"gpuhost"},
+		"github.com/docker/docker/client":    {"driver", "imagemeta", "cli", "e2e"},
+		"github.com/hashicorp/nomad/plugins": {"", "driver", "device"},
+	}
+	for _, p := range listPackages(t) {
+		from, ours := folder(p.ImportPath)
+		if !ours {
+			continue
+		}
+		for _, imported := range directImports(t, p) {
+			for path, folders := range places {
+				if (imported == path || strings.HasPrefix(imported, path+"/")) && !slices.Contains(folders, from) {
+					t.Errorf("%s imports %s, which belongs to %q only", p.ImportPath, imported, folders)
+				}
+			}
+		}
+	}
+}
+
+// directImports are the imports of a package's non-test files.
+func directImports(t *testing.T, p goPackage) []string {
+	t.Helper()
+	var paths []string
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range file.Imports {
+			paths = append(paths, strings.Trim(spec.Path.Value, "`\""))
+		}
+	}
+	return paths
+}
+
+// TestEveryPackageHasADoc: exactly one file of each package carries its doc,
+// and the licence header is not taken for it.
+func TestEveryPackageHasADoc(t *testing.T) {
+	for _, p := range listPackages(t) {
+		if _, ours := folder(p.ImportPath); !ours {
+			continue
+		}
+		var docs []string
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if file.Doc == nil {
+				continue
+			}
+			docs = append(docs, name)
+			if text := file.Doc.Text(); strings.Contains(text, "Copyright") || !(strings.HasPrefix(text, "Package ") || strings.HasPrefix(text, "Command ")) {
+				t.Errorf("%s/%s: the package doc must start with \"Package\" or \"Command\", got %q", p.ImportPath, name, text)
+			}
+		}
+		if len(docs) != 1 {
+			t.Errorf("%s: want one file with the package doc, got %q", p.ImportPath, docs)
+		}
+	}
+}
+
+// TestLicenceHeaders: every source file of ours says its licence.
+func TestLicenceHeaders(t *testing.T) {
+	out, err := exec.Command("git", "ls-files", "*.go", "*.c", "*.h").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := string(text[:min(len(text), 300)])
+		if !strings.Contains(head, "SPDX-License-Identifier: MPL-2.0") {
+			t.Errorf("%s has no licence header", name)
+		}
+	}
+}
