@@ -1,0 +1,148 @@
+//go:build e2e
+
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/nomad/api"
+	"github.com/shoenig/test/must"
+)
+
+// gpuView prints what a task sees of GPUs and of the driver volume, then waits.
+const gpuView = `
+for n in /dev/nvidia[0-9]*; do test -e "$n" && echo "node $n"; done
+echo "visible $NVIDIA_VISIBLE_DEVICES"
+nvidia-smi -L || echo "no nvidia-smi"
+test -r /usr/local/nvidia/lib64/libcuda.so.1 && echo "volume readable"
+touch /usr/local/nvidia/bin/new 2>/dev/null && echo "volume writable"
+echo done
+sleep 3600`
+
+// view is gpuView's output, taken apart.
+type view struct {
+	nodes, smi []string
+	visible    string
+	lines      map[string]bool
+}
+
+func (s *site) view(alloc *api.Allocation) view {
+	text, err := s.agent.WaitLogs(s.ctx, alloc, "t", func(text string) error {
+		if !strings.Contains(text, "\ndone\n") {
+			return fmt.Errorf("not done yet: %q", text)
+		}
+		return nil
+	})
+	must.NoError(s, err)
+	v := view{lines: map[string]bool{}}
+	for _, line := range strings.Split(text, "\n") {
+		v.lines[line] = true
+		if node, ok := strings.CutPrefix(line, "node "); ok {
+			v.nodes = append(v.nodes, node)
+		}
+		if uuids, ok := strings.CutPrefix(line, "visible "); ok {
+			v.visible = uuids
+		}
+		if strings.HasPrefix(line, "GPU ") {
+			v.smi = append(v.smi, line)
+		}
+	}
+	return v
+}
+
+// run submits a job and waits until it runs.
+func (s *site) run(j job) *api.Allocation {
+	_, err := s.agent.Run(j.hcl())
+	must.NoError(s, err)
+	alloc, err := s.agent.WaitAlloc(s.ctx, j.name, api.AllocClientStatusRunning)
+	must.NoError(s, err)
+	return alloc
+}
+
+// reserved are the UUIDs that the scheduler gave to the task.
+func reserved(alloc *api.Allocation) []string {
+	var ids []string
+	for _, d := range alloc.AllocatedResources.Tasks["t"].Devices {
+		ids = append(ids, d.DeviceIDs...)
+	}
+	return ids
+}
+
+func TestOneOfFourGPUs(t *testing.T) {
+	s := newSite(t, "k80x4-352", nil)
+
+	t.Run("a task sees its GPU and no other", func(t *testing.T) {
+		alloc := s.run(job{name: "one", image: imageCUDA75, script: gpuView, gpus: 1})
+		uuids := reserved(alloc)
+		must.Len(t, 1, uuids)
+		v := s.view(alloc)
+		must.Len(t, 1, v.nodes)
+		must.Eq(t, uuids[0], v.visible)
+		must.Len(t, 1, v.smi)
+		must.StrContains(t, v.smi[0], uuids[0])
+		must.True(t, v.lines["volume readable"])
+		must.False(t, v.lines["volume writable"])
+
+		detail := s.inspect(alloc.ID)
+		var gpus []string
+		for _, d := range detail.HostConfig.Devices {
+			if strings.HasPrefix(d.PathInContainer, "/dev/nvidia") && strings.ContainsAny(d.PathInContainer[len("/dev/nvidia"):], "0123456789") {
+				gpus = append(gpus, d.PathInContainer)
+			}
+		}
+		must.Eq(t, v.nodes, gpus)
+		var mounted []string
+		for _, m := range detail.Mounts {
+			if m.Destination == "/usr/local/nvidia" {
+				mounted = append(mounted, fmt.Sprintf("%s %s %s rw=%v", m.Name, m.Driver, m.Source, m.RW))
+			}
+		}
+		must.Eq(t, []string{"nvidia_driver_352.39 nvidia-docker /var/lib/nvidia-docker/volumes/nvidia_driver/352.39 rw=false"}, mounted)
+	})
+
+	t.Run("two jobs hold different GPUs and a fifth waits", func(t *testing.T) {
+		held := map[string]bool{}
+		for _, name := range []string{"two", "three", "four"} {
+			alloc := s.run(job{name: name, image: imageCUDA75, script: gpuView, gpus: 1})
+			v := s.view(alloc)
+			must.Len(t, 1, v.nodes)
+			must.False(t, held[v.nodes[0]], must.Sprintf("%s is held twice", v.nodes[0]))
+			held[v.nodes[0]] = true
+		}
+		_, err := s.agent.Run(job{name: "five", image: imageCUDA75, script: gpuView, gpus: 1}.hcl())
+		must.NoError(t, err)
+		must.NoError(t, s.waitBlocked("five"))
+		must.NoError(t, s.agent.StopJob(s.ctx, "two"))
+		_, err = s.agent.WaitAlloc(s.ctx, "five", api.AllocClientStatusRunning)
+		must.NoError(t, err)
+	})
+}
+
+func TestNoReservationNoGPU(t *testing.T) {
+	s := newSite(t, "k80x4-352", nil)
+	alloc := s.run(job{name: "none", image: imageWantAll, script: gpuView})
+	v := s.view(alloc)
+	must.SliceEmpty(t, v.nodes)
+	must.SliceEmpty(t, v.smi)
+	must.Eq(t, "void", v.visible)
+	must.False(t, v.lines["volume readable"])
+	must.StrContains(t, eventsOf(s, alloc), "holds no GPU")
+	for _, d := range s.inspect(alloc.ID).HostConfig.Devices {
+		must.False(t, strings.Contains(d.PathInContainer, "nvidia"))
+	}
+}
+
+func TestImageForNewerDriverIsRefused(t *testing.T) {
+	s := newSite(t, "k80x4-352", nil)
+	_, err := s.agent.Run(job{name: "newer", image: imageCUDA80, script: "true", gpus: 1}.hcl())
+	must.NoError(t, err)
+	alloc, err := s.agent.WaitAlloc(s.ctx, "newer", api.AllocClientStatusFailed)
+	must.NoError(t, err)
+	must.StrContains(t, eventsOf(s, alloc), `image "gpu-docker-e2e/cuda:8.0" needs CUDA 8.0; this node's driver 352.39 supports CUDA 7.5; use driver 367 or newer, or an image for CUDA 7.5 or older`)
+	must.SliceEmpty(t, s.containers(s.ctx))
+}

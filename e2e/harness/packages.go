@@ -1,0 +1,83 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// requiredPrograms maps a program to the Debian package that brings it.
+var requiredPrograms = []struct{ program, debianPackage string }{
+	{"dockerd", "docker.io"},
+	{"iptables", "iptables"},
+	{"busybox", "busybox-static"},
+}
+
+// EnsurePackages installs the programs that the machine lacks from Debian's or
+// Ubuntu's packages. Anywhere else a missing program is an error with its cure.
+func EnsurePackages(ctx context.Context, say func(format string, args ...any)) error {
+	var missing, packages []string
+	for _, r := range requiredPrograms {
+		if !programExists(r.program) {
+			missing = append(missing, r.program)
+			packages = append(packages, r.debianPackage)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("missing %s: not root, so they cannot be installed here; run as root, or install the packages %s",
+			strings.Join(missing, ", "), strings.Join(packages, " "))
+	}
+	if !programExists("apt-get") {
+		return fmt.Errorf("missing %s: no apt-get on this system; install them with the system's package manager (Debian calls the packages %s)",
+			strings.Join(missing, ", "), strings.Join(packages, " "))
+	}
+	say("installing %s from the distribution's packages", strings.Join(packages, ", "))
+	if err := apt(ctx, "update"); err != nil {
+		return err
+	}
+	return apt(ctx, append([]string{"install", "-y", "--no-install-recommends"}, packages...)...)
+}
+
+// programExists looks in PATH and in the sbin folders that a user's PATH may lack.
+func programExists(name string) bool {
+	if _, err := exec.LookPath(name); err == nil {
+		return true
+	}
+	for _, dir := range []string{"/usr/sbin/", "/sbin/"} {
+		if _, err := os.Stat(dir + name); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func apt(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "apt-get", args...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("apt-get %s: %w: %s", strings.Join(args, " "), err, lastLines(string(out), 5))
+	}
+	return nil
+}
+
+// lastLines keeps the end of a program's output, on one line.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return strings.Join(lines, " | ")
+}
+
+// errNotRoot tells why the real engine and agent cannot be had.
+var errNotRoot = errors.New("not root: the Docker Engine and a Nomad client need it; run with sudo, or run \"make test-unit\", which needs neither")

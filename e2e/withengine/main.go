@@ -1,0 +1,57 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+// Command withengine runs a command while a Docker Engine is there: the
+// machine's own if it runs, else one that it installs, starts and ends again.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"github.com/gpu-docker/gpu-docker/e2e/harness"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) int {
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: withengine [--] COMMAND [ARGUMENT ...]")
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	engine, err := harness.EnsureEngine(ctx, func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, format+"\n", args...)
+	})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "no Docker Engine for the tests: %v\n", err)
+		return 1
+	}
+	defer engine.Close()
+
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	err = cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	default:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+}

@@ -1,0 +1,18 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+// Package gpuhost knows the facts about one GPU host: its NVIDIA driver, its
+// GPUs, their readings and health, their device nodes and the driver's files.
+// It knows nothing of Nomad or Docker, and it is the only package that calls NVML.
+//
+// The model: a [Host] is opened on a driver root. [Host.Inventory] tells what
+// is there (slowly changing facts), [Host.Readings] how it is doing (one sample
+// shared by all readers), [Host.DriverFiles] which files make up the driver.
+//
+// A host without a GPU or without a driver is an ordinary state: Open succeeds,
+// the inventory is empty and its Reason says why. A driver that is loaded,
+// unloaded or upgraded later is noticed by the next Inventory.
+//
+// Not available is nil, never zero: a pointer field is nil when the card or its
+// driver does not tell the value. Units stand in the names.
+package gpuhost
