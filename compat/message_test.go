@@ -43,7 +43,7 @@ func TestDecide_refusal(t *testing.T) {
 			`image "img" needs CUDA 9.0; this node's driver 375.66 supports CUDA 8.0; use driver 384 or newer, or an image for CUDA 8.0 or older; its label com.nvidia.cuda.version is "9.0.176"`,
 		},
 		{
-			"label 8.0 on the first seed's driver", label("8.0"), tesla("352.39", "7.5"),
+			"label 8.0 on the K80 host's driver", label("8.0"), tesla("352.39", "7.5"),
 			`image "img" needs CUDA 8.0; this node's driver 352.39 supports CUDA 7.5; use driver 367 or newer, or an image for CUDA 7.5 or older; its label com.nvidia.cuda.version is "8.0"`,
 		},
 		{
