@@ -1,0 +1,150 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package config
+
+import (
+	"net"
+	"strconv"
+)
+
+// Accepted words and defaults of the block gpu.
+const (
+	// VolumeModePlugin mounts a named volume of the driver "nvidia-docker".
+	VolumeModePlugin = "plugin"
+	// VolumeModeBind bind-mounts the same directory; it needs no socket.
+	VolumeModeBind = "bind"
+
+	// RequirementsEnforce refuses images that this host cannot run.
+	RequirementsEnforce = "enforce"
+	// RequirementsWarn only reports them.
+	RequirementsWarn = "warn"
+	// RequirementsIgnore checks nothing.
+	RequirementsIgnore = "ignore"
+
+	// InjectionVolume passes device nodes and the driver volume.
+	InjectionVolume = "volume"
+	// InjectionCDI leaves nodes and libraries to the engine's CDI specifications.
+	InjectionCDI = "cdi"
+	// InjectionRuntime leaves them to the engine runtime of nvidia_runtime.
+	InjectionRuntime = "runtime"
+
+	defaultDriverRoot      = "/"
+	defaultVolumesPath     = "/var/lib/nvidia-docker/volumes"
+	defaultVolumeSocketDir = "/run/docker/plugins"
+	defaultVolumeFiles     = "auto"
+	defaultCapability      = "all"
+	defaultAPIAddress      = "127.0.0.1:3476"
+)
+
+var (
+	volumeModes       = []string{VolumeModePlugin, VolumeModeBind}
+	volumeFiles       = []string{"auto", "link", "copy"}
+	requirementModes  = []string{RequirementsEnforce, RequirementsWarn, RequirementsIgnore}
+	injections        = []string{InjectionVolume, InjectionCDI, InjectionRuntime}
+	knownCapabilities = []string{"all", "compute", "utility", "video", "graphics", "ngx", "compat32"}
+)
+
+var gpuKeys = keys{
+	"driver_root":       attrOr("driver_root", "string", `"`+defaultDriverRoot+`"`),
+	"nvml_library":      attrOr("nvml_library", "string", `""`),
+	"volume_mode":       attrOr("volume_mode", "string", `"`+VolumeModePlugin+`"`),
+	"volumes_path":      attrOr("volumes_path", "string", `"`+defaultVolumesPath+`"`),
+	"volume_socket_dir": attrOr("volume_socket_dir", "string", `"`+defaultVolumeSocketDir+`"`),
+	"volume_files":      attrOr("volume_files", "string", `"`+defaultVolumeFiles+`"`),
+	"capabilities":      attrOr("capabilities", "list(string)", `["`+defaultCapability+`"]`),
+	"api_address":       attrOr("api_address", "string", `"`+defaultAPIAddress+`"`),
+	"requirements":      attrOr("requirements", "string", `"`+RequirementsEnforce+`"`),
+	"allow_override":    attrOr("allow_override", "bool", "true"),
+	"injection":         attrOr("injection", "string", `"`+InjectionVolume+`"`),
+	"defaults":          block("defaults", gpuDefaultsKeys),
+}
+
+// GPU holds the NVIDIA options of the plugin.
+type GPU struct {
+	// DriverRoot is the root of the file system that holds the NVIDIA driver.
+	DriverRoot string `codec:"driver_root"`
+	// NVMLLibrary is the path of libnvidia-ml.so.1; empty means it is looked for
+	// under DriverRoot.
+	NVMLLibrary string `codec:"nvml_library"`
+	// VolumeMode is VolumeModePlugin or VolumeModeBind.
+	VolumeMode string `codec:"volume_mode"`
+	// VolumesPath is the directory of the driver volumes.
+	VolumesPath string `codec:"volumes_path"`
+	// VolumeSocketDir is where the engine looks for volume plugins.
+	VolumeSocketDir string `codec:"volume_socket_dir"`
+	// VolumeFiles is "auto" (hard link, else reflink, else copy), "link" or "copy".
+	VolumeFiles string `codec:"volume_files"`
+	// Capabilities choose what the volume holds; "all" is everything.
+	Capabilities []string `codec:"capabilities"`
+	// APIAddress is host:port of the REST server; empty turns it off.
+	APIAddress string `codec:"api_address"`
+	// Requirements is RequirementsEnforce, RequirementsWarn or RequirementsIgnore.
+	Requirements string `codec:"requirements"`
+	// AllowOverride lets a job choose a weaker setting than Requirements.
+	AllowOverride bool `codec:"allow_override"`
+	// Injection is InjectionVolume, InjectionCDI or InjectionRuntime.
+	Injection string `codec:"injection"`
+	// Defaults hold for tasks with a GPU that say nothing else (cases DRV-29).
+	Defaults GPUDefaults `codec:"defaults"`
+}
+
+// fill puts defaults in place of empty values. APIAddress has none, because the
+// empty one turns the server off.
+func (g *GPU) fill() {
+	for _, d := range []struct {
+		value     *string
+		byDefault string
+	}{
+		{&g.DriverRoot, defaultDriverRoot},
+		{&g.VolumeMode, VolumeModePlugin},
+		{&g.VolumesPath, defaultVolumesPath},
+		{&g.VolumeSocketDir, defaultVolumeSocketDir},
+		{&g.VolumeFiles, defaultVolumeFiles},
+		{&g.Requirements, RequirementsEnforce},
+		{&g.Injection, InjectionVolume},
+	} {
+		if *d.value == "" {
+			*d.value = d.byDefault
+		}
+	}
+	if g.Capabilities == nil {
+		g.Capabilities = []string{defaultCapability}
+	}
+}
+
+func (g *GPU) validate(f *faults) {
+	g.fill()
+	f.absolute("gpu.driver_root", g.DriverRoot, defaultDriverRoot)
+	if g.NVMLLibrary != "" {
+		f.absolute("gpu.nvml_library", g.NVMLLibrary, "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")
+	}
+	f.absolute("gpu.volumes_path", g.VolumesPath, defaultVolumesPath)
+	f.absolute("gpu.volume_socket_dir", g.VolumeSocketDir, defaultVolumeSocketDir)
+	f.oneOf("gpu.volume_mode", g.VolumeMode, volumeModes...)
+	f.oneOf("gpu.volume_files", g.VolumeFiles, volumeFiles...)
+	f.oneOf("gpu.requirements", g.Requirements, requirementModes...)
+	f.oneOf("gpu.injection", g.Injection, injections...)
+	if len(g.Capabilities) == 0 {
+		f.add("gpu.capabilities", "the list is empty; use some of %s", quotedList(knownCapabilities))
+	}
+	for _, c := range g.Capabilities {
+		f.oneOf("gpu.capabilities", c, knownCapabilities...)
+	}
+	g.validateAddress(f)
+	g.Defaults.validate(f)
+}
+
+func (g *GPU) validateAddress(f *faults) {
+	if g.APIAddress == "" {
+		return
+	}
+	_, port, err := net.SplitHostPort(g.APIAddress)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		f.add("gpu.api_address", "%q is not host:port: %v; use for example %q, or \"\" to turn the server off",
+			g.APIAddress, err, defaultAPIAddress)
+	}
+}
