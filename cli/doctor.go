@@ -1,0 +1,116 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/gpu-docker/gpu-docker/cli/doctor"
+	"github.com/gpu-docker/gpu-docker/restapi/serve"
+	"github.com/gpu-docker/gpu-docker/volume"
+)
+
+const doctorHelp = `Looks at everything that could be wrong, all at once: the NVIDIA driver, each GPU,
+device nodes, driver files, the Docker Engine, the volume driver's socket, the
+REST API's port and the driver volumes. Each fault comes with its cure. Nothing is
+changed.
+
+Exit codes: 0 all is well, 1 warnings, 2 something is broken.`
+
+// doctorOptions are the flags of doctor.
+type doctorOptions struct {
+	volumeOptions
+	address   string
+	socketDir string
+	asJSON    bool
+}
+
+func newDoctorCommand(a *app) *cobra.Command {
+	o := &doctorOptions{}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find what is wrong with this host, and tell the cure",
+		Long:  doctorHelp,
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			findings, err := a.examine(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			if err := a.printFindings(findings, o.asJSON); err != nil {
+				return err
+			}
+			return exitWith(int(doctor.Worst(findings)))
+		},
+	}
+	addJSONFlag(cmd, &o.asJSON)
+	f := cmd.Flags()
+	f.StringVarP(&o.address, "listen", "l", serve.DefaultAPIAddress, `where the REST API should answer; "" if it is off`)
+	f.StringVarP(&o.path, "volumes-path", "d", volume.DefaultDir, "directory of the driver volumes")
+	f.StringVarP(&o.socketDir, "socket-dir", "s", volume.DefaultSocketDir, "directory of the volume driver's socket")
+	return cmd
+}
+
+func (a *app) examine(ctx context.Context, o *doctorOptions) ([]doctor.Finding, error) {
+	host, err := a.openHost()
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	store, err := openStore(&o.volumeOptions, host, hclog.NewNullLogger())
+	if err != nil {
+		return nil, err
+	}
+	e := &doctor.Examination{Host: host, Volumes: store, SocketDir: o.socketDir, APIAddress: o.address}
+	engine, err := newEngine()
+	if err != nil {
+		e.EngineErr = err
+	} else {
+		defer engine.close()
+		e.Engine = engine
+	}
+	return e.Run(ctx), nil
+}
+
+func (a *app) printFindings(findings []doctor.Finding, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(a.stdout).Encode(findings)
+	}
+	colour := isTerminal(a.stdout) && a.env("NO_COLOR", "") == ""
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(a.stdout, "%s %s: %s\n", mark(f.Level, colour), f.Name, f.Detail); err != nil {
+			return err
+		}
+		if f.Cure == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(a.stdout, "         cure: %s\n", f.Cure); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mark is the level as the first column of a line.
+func mark(l doctor.Level, colour bool) string {
+	text := fmt.Sprintf("%-8s", l)
+	if !colour {
+		return text
+	}
+	return [...]string{"\x1b[32m", "\x1b[33m", "\x1b[31m"}[l] + text + "\x1b[0m"
+}
+
+// isTerminal says whether people read the output.
+func isTerminal(w io.Writer) bool {
+	file, isFile := w.(*os.File)
+	return isFile && term.IsTerminal(int(file.Fd()))
+}

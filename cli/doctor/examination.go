@@ -1,0 +1,63 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package doctor
+
+import (
+	"context"
+	"time"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/system"
+
+	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/volume"
+)
+
+// Host is what the doctor asks of a GPU host; *gpuhost.Host satisfies it.
+type Host interface {
+	Inventory(ctx context.Context) *gpuhost.Inventory
+	ControlNodes() []gpuhost.DeviceNode
+	GPUNode(g *gpuhost.GPU) (gpuhost.DeviceNode, error)
+	DriverFiles(ctx context.Context) (*gpuhost.DriverFiles, error)
+}
+
+// Engine is what the doctor asks of a Docker Engine; docker's client satisfies it.
+type Engine interface {
+	DaemonHost() string
+	Info(ctx context.Context) (system.Info, error)
+	ServerVersion(ctx context.Context) (types.Version, error)
+}
+
+// Volumes are the driver volumes; *volume.Store satisfies it.
+type Volumes interface {
+	List() ([]volume.Volume, error)
+}
+
+// Examination says what to look at.
+type Examination struct {
+	Host      Host
+	Engine    Engine // nil with EngineErr: there is no client for an engine
+	EngineErr error
+	Volumes   Volumes
+	// SocketDir is where the volume driver's socket should be.
+	SocketDir string
+	// APIAddress is where the REST API should answer.
+	APIAddress string
+}
+
+// partLimit bounds the questions to one part.
+const partLimit = 5 * time.Second
+
+// Run asks everything. The findings come in a fixed order.
+func (e *Examination) Run(ctx context.Context) []Finding {
+	var all []Finding
+	for _, part := range []func(context.Context) []Finding{
+		e.driver, e.gpus, e.nodes, e.files, e.engine, e.socket, e.api, e.volumes,
+	} {
+		ctx, cancel := context.WithTimeout(ctx, partLimit)
+		all = append(all, part(ctx)...)
+		cancel()
+	}
+	return all
+}

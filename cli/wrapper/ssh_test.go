@@ -1,0 +1,197 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package wrapper
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/shoenig/test/must"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/gpu-docker/gpu-docker/restapi"
+)
+
+// sshHost is an SSH server that lets one key of user bob in and forwards every
+// connection to the API.
+type sshHost struct {
+	address string
+	hostKey ssh.PublicKey
+	agent   string // socket of an agent that has bob's key
+	seen    chan string
+}
+
+func newKey(t *testing.T) (ed25519.PrivateKey, ssh.Signer) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	must.NoError(t, err)
+	signer, err := ssh.NewSignerFromKey(private)
+	must.NoError(t, err)
+	return private, signer
+}
+
+func startSSH(t *testing.T, api string) *sshHost {
+	t.Helper()
+	userKey, user := newKey(t)
+	_, host := newKey(t)
+	config := &ssh.ServerConfig{PublicKeyCallback: func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if c.User() == "bob" && bytes.Equal(key.Marshal(), user.PublicKey().Marshal()) {
+			return nil, nil
+		}
+		return nil, errors.New("not bob")
+	}}
+	config.AddHostKey(host)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must.NoError(t, err)
+	t.Cleanup(func() { must.NoError(t, listener.Close()) })
+	h := &sshHost{address: listener.Addr().String(), hostKey: host.PublicKey(), seen: make(chan string, 16)}
+	go h.accept(listener, config, api)
+	h.agent = startAgent(t, userKey)
+	return h
+}
+
+func (h *sshHost) accept(listener net.Listener, config *ssh.ServerConfig, api string) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			_, channels, requests, err := ssh.NewServerConn(conn, config)
+			if err != nil {
+				return
+			}
+			go ssh.DiscardRequests(requests)
+			for c := range channels {
+				var target struct {
+					Host       string
+					Port       uint32
+					OriginHost string
+					OriginPort uint32
+				}
+				if err := ssh.Unmarshal(c.ExtraData(), &target); err != nil {
+					return
+				}
+				h.seen <- fmt.Sprintf("%s:%d", target.Host, target.Port)
+				go forward(c, api)
+			}
+		}()
+	}
+}
+
+func forward(c ssh.NewChannel, api string) {
+	channel, requests, err := c.Accept()
+	if err != nil {
+		return
+	}
+	defer channel.Close()
+	go ssh.DiscardRequests(requests)
+	conn, err := net.Dial("tcp", api)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	go func() { _, _ = io.Copy(conn, channel) }()
+	_, _ = io.Copy(channel, conn)
+}
+
+func startAgent(t *testing.T, key ed25519.PrivateKey) string {
+	t.Helper()
+	keyring := agent.NewKeyring()
+	must.NoError(t, keyring.Add(agent.AddedKey{PrivateKey: key}))
+	path := filepath.Join(t.TempDir(), "agent")
+	listener, err := net.Listen("unix", path)
+	must.NoError(t, err)
+	t.Cleanup(func() { must.NoError(t, listener.Close()) })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { defer conn.Close(); _ = agent.ServeAgent(keyring, conn) }()
+		}
+	}()
+	return path
+}
+
+// knownHost writes a home whose known_hosts has a key for the host; nil: none.
+func knownHost(t *testing.T, address string, key ssh.PublicKey) string {
+	t.Helper()
+	home := t.TempDir()
+	must.NoError(t, os.Mkdir(filepath.Join(home, ".ssh"), 0o700))
+	line := ""
+	if key != nil {
+		line = knownhosts.Line([]string{address}, key) + "\n"
+	}
+	must.NoError(t, os.WriteFile(filepath.Join(home, ".ssh", "known_hosts"), []byte(line), 0o600))
+	return home
+}
+
+// Through SSH: keys of the agent, a checked host key, the API behind it (EN-5, D15).
+func TestSSH(t *testing.T) {
+	fixture, err := openFixture("testdata/ecc2-375.26/fixture.json")
+	must.NoError(t, err)
+	api := httptest.NewServer(restapi.Handler(restapi.Config{Host: fixture}))
+	t.Cleanup(api.Close)
+	host := startSSH(t, api.Listener.Addr().String())
+	_, stranger := newKey(t)
+	for _, tc := range []struct {
+		name    string
+		key     ssh.PublicKey // in known_hosts
+		agent   string
+		wantErr string
+	}{
+		{"known", host.hostKey, host.agent, ""},
+		{"unknown host", nil, host.agent, "is not in known_hosts; connect once with ssh and check its key"},
+		{"another key", stranger.PublicKey(), host.agent, "is not the one in known_hosts"},
+		{"no agent", host.hostKey, "/no/such/agent", "Warning: failed to contact the local SSH agent"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, port, err := net.SplitHostPort(host.address)
+			must.NoError(t, err)
+			env := map[string]string{
+				"NV_HOST": "ssh://bob@127.0.0.1:" + port + ":", "DOCKER_HOST": "tcp://127.0.0.1:2375", "NV_GPU": "1",
+				"SSH_AUTH_SOCK": tc.agent, "HOME": knownHost(t, host.address, tc.key),
+			}
+			e := &fakeEngine{Images: map[string]map[string]string{"cuda": {volumesLabel: "nvidia_driver"}}}
+			var stderr bytes.Buffer
+			var ran []string
+			code := Run(t.Context(), Config{
+				Program: "nvidia-docker", Args: []string{"run", "cuda"},
+				Getenv: func(key string) string { return env[key] },
+				Stdout: io.Discard, Stderr: &stderr,
+				Run: func(_ context.Context, argv []string, stdout, stderr io.Writer) error {
+					if code := e.run(argv, stdout, stderr); code != 0 {
+						return errors.New("failed")
+					}
+					return nil
+				},
+				Exec: func(argv []string) error { ran = argv; return nil },
+			})
+			if tc.wantErr != "" {
+				must.Eq(t, 1, code)
+				must.StrContains(t, stderr.String(), tc.wantErr)
+				return
+			}
+			must.Eq(t, 0, code, must.Sprint(stderr.String()))
+			must.SliceContains(t, ran, "--device=/dev/nvidia5")
+			must.SliceNotContains(t, ran, "--device=/dev/nvidia0")
+			must.Eq(t, "localhost:3476", <-host.seen)
+		})
+	}
+}
