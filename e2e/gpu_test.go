@@ -131,7 +131,7 @@ func TestNoReservationNoGPU(t *testing.T) {
 	must.SliceEmpty(t, v.smi)
 	must.Eq(t, "void", v.visible)
 	must.False(t, v.lines["volume readable"])
-	must.StrContains(t, eventsOf(s, alloc), "holds no GPU")
+	must.StrContains(t, eventsOf(s, alloc), "sees no GPU")
 	for _, d := range s.inspect(alloc.ID).HostConfig.Devices {
 		must.False(t, strings.Contains(d.PathInContainer, "nvidia"))
 	}
@@ -144,5 +144,5 @@ func TestImageForNewerDriverIsRefused(t *testing.T) {
 	alloc, err := s.agent.WaitAlloc(s.ctx, "newer", api.AllocClientStatusFailed)
 	must.NoError(t, err)
 	must.StrContains(t, eventsOf(s, alloc), `image "gpu-docker-e2e/cuda:8.0" needs CUDA 8.0; this node's driver 352.39 supports CUDA 7.5; use driver 367 or newer, or an image for CUDA 7.5 or older`)
-	must.SliceEmpty(t, s.containers(s.ctx))
+	must.NoError(t, s.nothingLeft("containers", func() []string { return s.containers(s.ctx) }))
 }

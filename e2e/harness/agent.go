@@ -32,6 +32,8 @@ type AgentConfig struct {
 	DriverConfig, DriverGPU, DeviceConfig string
 	// ClientConfig are more HCL lines for the client block.
 	ClientConfig string
+	// AgentConfig are more HCL lines for the agent's configuration itself.
+	AgentConfig string
 	// Drivers are the task drivers to allow; default only gpu-docker, because
 	// fewer drivers mean a faster first fingerprint.
 	Drivers []string
@@ -108,7 +110,7 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.proc = proc
 	err = Eventually(ctx, 90*time.Second, func() error {
 		if proc.Ended() {
-			return Final(fmt.Errorf("the Nomad agent ended: %s", proc.LogTail(5)))
+			return Final(fmt.Errorf("the Nomad agent ended: %s", proc.LogErrors()))
 		}
 		return a.ready()
 	})

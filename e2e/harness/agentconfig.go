@@ -62,9 +62,9 @@ plugin "nvidia-gpu" {
     fingerprint_period = "2s"
 %s  }
 }
-`, strings.Join(a.cfg.Drivers, ","), a.servers(), lines(a.cfg.ClientConfig),
+%s`, strings.Join(a.cfg.Drivers, ","), a.servers(), lines(a.cfg.ClientConfig),
 		a.cfg.DriverRoot, lines(a.cfg.DriverGPU), lines(a.cfg.DriverConfig),
-		a.cfg.DriverRoot, lines(a.cfg.DeviceConfig))
+		a.cfg.DriverRoot, lines(a.cfg.DeviceConfig), lines(a.cfg.AgentConfig))
 	return b.String()
 }
 

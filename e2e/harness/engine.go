@@ -19,6 +19,7 @@ import (
 type Engine struct {
 	Client *client.Client
 	daemon *Process // nil when the engine ran before
+	work   string   // folder of an engine of our own; empty for the machine's
 }
 
 // EnsureEngine connects to the machine's Docker Engine. When none answers it
@@ -44,14 +45,7 @@ func EnsureEngine(ctx context.Context, say func(format string, args ...any)) (*E
 	if err != nil {
 		return nil, err
 	}
-	err = Eventually(ctx, time.Minute, func() error {
-		if engine.daemon.Ended() {
-			return Final(fmt.Errorf("dockerd ended: %s", engine.daemon.LogTail(5)))
-		}
-		_, err := cli.Ping(ctx)
-		return err
-	})
-	if err != nil {
+	if err := engine.waitReady(ctx); err != nil {
 		engine.Close()
 		return nil, fmt.Errorf("start the Docker Engine: %w; its log is %q", err, logFile)
 	}
@@ -67,6 +61,7 @@ func (e *Engine) Close() {
 	if e.daemon != nil {
 		e.daemon.Stop(syscall.SIGTERM, 30*time.Second)
 		_ = os.Remove(e.daemon.logFile)
+		_ = e.removeWork()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -74,4 +75,23 @@ func (p *Process) LogTail(lines int) string {
 		return err.Error()
 	}
 	return lastLines(string(text), lines)
+}
+
+// LogErrors is what the process printed about errors, on one line; its last
+// lines when no line speaks of one.
+func (p *Process) LogErrors() string {
+	text, err := os.ReadFile(p.logFile)
+	if err != nil {
+		return err.Error()
+	}
+	var found []string
+	for _, line := range strings.Split(string(text), "\n") {
+		if strings.Contains(line, "[ERROR]") || strings.Contains(line, "Error ") {
+			found = append(found, line)
+		}
+	}
+	if len(found) == 0 {
+		return p.LogTail(5)
+	}
+	return lastLines(strings.Join(found, "\n"), 5)
 }

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: MPL-2.0
 
 // Command withengine runs a command while a Docker Engine is there: the
-// machine's own if it runs, else one that it installs, starts and ends again.
+// machine's own if it runs, else one that it installs, starts and ends again;
+// with -newer an Engine 26.1 beside it, which DOCKER_HOST names to the command.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,16 +24,20 @@ func main() {
 }
 
 func run(args []string) int {
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
-	}
-	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: withengine [--] COMMAND [ARGUMENT ...]")
+	flags := flag.NewFlagSet("withengine", flag.ContinueOnError)
+	newer := flags.Bool("newer", false, "use a Docker Engine 26.1 of its own")
+	if err := flags.Parse(args); err != nil || flags.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: withengine [-newer] [--] COMMAND [ARGUMENT ...]")
 		return 2
+	}
+	args = flags.Args()
+	ensure := harness.EnsureEngine
+	if *newer {
+		ensure = harness.StartNewerEngine
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	engine, err := harness.EnsureEngine(ctx, func(format string, args ...any) {
+	engine, err := ensure(ctx, func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, format+"\n", args...)
 	})
 	if err != nil {
@@ -41,6 +47,10 @@ func run(args []string) int {
 	defer engine.Close()
 
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = os.Environ()
+	if *newer {
+		cmd.Env = append(cmd.Env, "DOCKER_HOST="+engine.Host())
+	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	err = cmd.Run()
