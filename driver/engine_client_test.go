@@ -1,0 +1,160 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shoenig/test/must"
+)
+
+// fakeDaemon speaks just enough of the engine's HTTP to negotiate with.
+type fakeDaemon struct {
+	mu       sync.Mutex // guards everything below
+	api, min string
+	paths    []string
+	hang     chan struct{} // closed at the end of the test
+}
+
+func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	d.paths = append(d.paths, r.URL.Path)
+	api, least := d.api, d.min
+	d.mu.Unlock()
+	w.Header().Set("Api-Version", api)
+	switch {
+	case r.URL.Path == "/_ping":
+		return
+	case strings.HasSuffix(r.URL.Path, "/version"):
+		_, _ = fmt.Fprintf(w, `{"Version":"x","ApiVersion":%q,"MinAPIVersion":%q}`, api, least)
+	case strings.HasSuffix(r.URL.Path, "/info"):
+		_, _ = fmt.Fprint(w, `{"OSType":"linux"}`)
+	default: // a call that is never answered
+		select {
+		case <-d.hang:
+		case <-r.Context().Done():
+		}
+	}
+}
+
+func (d *fakeDaemon) upgrade(api, least string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.api, d.min = api, least
+}
+
+// lastPath is the path of the newest request.
+func (d *fakeDaemon) lastPath() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.paths[len(d.paths)-1]
+}
+
+// serveDaemon serves it on a unix socket and returns its URL.
+func serveDaemon(t *testing.T, d *fakeDaemon) string {
+	t.Helper()
+	d.hang = make(chan struct{})
+	socket := filepath.Join(t.TempDir(), "d.sock")
+	listener, err := net.Listen("unix", socket)
+	must.NoError(t, err)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: d}}
+	server.Start()
+	t.Cleanup(func() { close(d.hang); server.Close() })
+	return "unix://" + socket
+}
+
+// TestNegotiation: the API version is negotiated in every way of connecting
+// (task-driver AN-1, cases DRV-25).
+func TestNegotiation(t *testing.T) {
+	for _, tc := range []struct{ api, min, want string }{
+		{"1.24", "1.12", "1.24"},
+		{"1.39", "1.12", "1.39"},
+		{"1.41", "1.12", "1.41"},
+		{"1.44", "1.44", "1.44"},
+	} {
+		for _, way := range []string{"option", "environment"} {
+			t.Run(way+" "+tc.api, func(t *testing.T) {
+				url := serveDaemon(t, &fakeDaemon{api: tc.api, min: tc.min})
+				at := endpoint{Host: url, Timeout: time.Minute}
+				if way == "environment" {
+					t.Setenv("DOCKER_HOST", url)
+					t.Setenv("DOCKER_API_VERSION", "1.99") // would pin the version
+					at.Host = ""
+				}
+				e, err := newDockerEngine(at)
+				must.NoError(t, err)
+				defer e.Close()
+				_, err = e.Info(t.Context())
+				must.NoError(t, err)
+				must.Eq(t, tc.want, e.APIVersion())
+			})
+		}
+	}
+}
+
+func TestNegotiationAfterAnUpgrade(t *testing.T) {
+	d := &fakeDaemon{api: "1.41", min: "1.12"}
+	e, err := newDockerEngine(endpoint{Host: serveDaemon(t, d), Timeout: time.Minute})
+	must.NoError(t, err)
+	defer e.Close()
+	_, err = e.Version(t.Context())
+	must.NoError(t, err)
+	must.StrHasPrefix(t, "/v1.41/", d.lastPath())
+
+	d.upgrade("1.44", "1.44")
+	_, err = e.Version(t.Context())
+	must.NoError(t, err)
+	must.StrHasPrefix(t, "/v1.44/", d.lastPath())
+
+	d.upgrade("1.99", "1.44") // newer than anything we know
+	for range 2 {
+		_, err = e.Version(t.Context())
+		must.NoError(t, err)
+		must.Eq(t, e.newest, e.APIVersion())
+	}
+	d.upgrade("1.41", "1.12")
+	_, err = e.Version(t.Context())
+	must.NoError(t, err)
+	must.Eq(t, "1.41", e.APIVersion())
+}
+
+func TestTimeouts(t *testing.T) {
+	e, err := newDockerEngine(endpoint{Host: serveDaemon(t, &fakeDaemon{api: "1.41", min: "1.12"}), Timeout: 50 * time.Millisecond})
+	must.NoError(t, err)
+	defer e.Close()
+	t.Run("ordinary calls have one", func(t *testing.T) {
+		_, err := e.Inspect(t.Context(), "x")
+		must.ErrorIs(t, err, context.DeadlineExceeded)
+		must.True(t, engineAway(err))
+		must.ErrorIs(t, e.Remove(t.Context(), "x"), context.DeadlineExceeded)
+	})
+	t.Run("waiting has none", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		_, err := e.Wait(ctx, "x")
+		must.ErrorIs(t, err, context.DeadlineExceeded)
+		must.GreaterEq(t, 250*time.Millisecond, time.Since(begun))
+	})
+}
+
+func TestBadEndpoints(t *testing.T) {
+	for _, at := range []endpoint{
+		{Host: "nonsense"},
+		{Host: "tcp://127.0.0.1:1", CAFile: "/nowhere/ca.pem"},
+		{Host: "tcp://127.0.0.1:1", CertFile: "/nowhere/cert.pem", KeyFile: "/nowhere/key.pem"},
+	} {
+		_, err := newDockerEngine(at)
+		must.ErrorContains(t, err, "check the options endpoint and tls")
+	}
+}

@@ -1,0 +1,79 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/client"
+)
+
+// newDockerEngine prepares a client without calling the engine. It fails for a
+// malformed URL and for unreadable certificates.
+func newDockerEngine(at endpoint) (*dockerEngine, error) {
+	e := &dockerEngine{at: at}
+	c, err := e.connect()
+	if err != nil {
+		return nil, err
+	}
+	e.newest = c.ClientVersion() // nothing is negotiated yet
+	e.current.Store(c)
+	return e, nil
+}
+
+// connect is the only place that makes a client.
+func (e *dockerEngine) connect() (*client.Client, error) {
+	opts := []client.Opt{client.WithAPIVersionNegotiation()}
+	if e.at.Host == "" {
+		opts = append(opts, client.WithTLSClientConfigFromEnv(), client.WithHostFromEnv())
+	} else {
+		if e.at.CertFile != "" || e.at.KeyFile != "" || e.at.CAFile != "" {
+			opts = append(opts, client.WithTLSClientConfig(e.at.CAFile, e.at.CertFile, e.at.KeyFile))
+		}
+		opts = append(opts, client.WithHost(e.at.Host))
+	}
+	c, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("docker client for endpoint %q: %w; check the options endpoint and tls", e.at.Host, err)
+	}
+	return c, nil
+}
+
+// Version asks the engine through a version-less path, so that it works with
+// any engine.
+func (e *dockerEngine) Version(ctx context.Context) (types.Version, error) {
+	ctx, cancel := e.short(ctx)
+	defer cancel()
+	ping, err := e.Docker().Ping(ctx)
+	if err != nil {
+		return types.Version{}, err
+	}
+	if err := e.renegotiate(ping); err != nil {
+		return types.Version{}, err
+	}
+	return e.Docker().ServerVersion(ctx)
+}
+
+// renegotiate replaces the client when the engine now speaks another API
+// version (task-driver AN-1): a client only ever negotiates downwards.
+func (e *dockerEngine) renegotiate(ping types.Ping) error {
+	common := ping.APIVersion
+	if versions.GreaterThan(common, e.newest) {
+		common = e.newest
+	}
+	old := e.Docker()
+	if common == "" || common == old.ClientVersion() {
+		return nil
+	}
+	fresh, err := e.connect()
+	if err != nil {
+		return err
+	}
+	fresh.NegotiateAPIVersionPing(ping)
+	e.current.Store(fresh)
+	return old.Close()
+}

@@ -1,0 +1,156 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/client"
+	"github.com/hashicorp/nomad/nomad/structs"
+)
+
+// Kinds of failures that callers and tests tell apart.
+var (
+	// ErrGPUUnavailable: what was reserved is not what the task needs or is in
+	// use elsewhere; another try or another node may do.
+	ErrGPUUnavailable = errors.New("GPU not available")
+	// ErrRefused: this task must not run here; trying again changes nothing.
+	ErrRefused = errors.New("task refused")
+)
+
+// retryLater marks an error that another attempt may cure.
+type retryLater struct{ error }
+
+func (e retryLater) Unwrap() error { return e.error }
+
+// recoverable marks err as one that Nomad may cure by starting the task again.
+// Wrapping it further is fine; forNomad finds the mark.
+func recoverable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return retryLater{err}
+}
+
+// forNomad moves the recoverable mark to the outside, the only place where it
+// crosses the plugin boundary (task-driver GR-7). Errors without a mark stay
+// plain: Nomad does not restart the task for them.
+func forNomad(err error) error {
+	if err == nil {
+		return nil
+	}
+	var marked retryLater
+	var byNomad structs.Recoverable
+	switch {
+	case errors.As(err, &marked):
+		return structs.NewRecoverableError(err, true)
+	case errors.As(err, &byNomad):
+		return structs.NewRecoverableError(err, byNomad.IsRecoverable())
+	}
+	return err
+}
+
+// engineAway says that the engine did not answer: nothing is known about what
+// was asked. A cancelled context is not the engine's fault.
+func engineAway(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return false
+	}
+	var netErr net.Error
+	return client.IsErrConnectionFailed(err) ||
+		errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.As(err, &netErr)
+}
+
+// permanentTexts are parts of answers with status 500 that no retry cures
+// (task-driver CC-23): engines send 500 for many faults of the request.
+var permanentTexts = []string{
+	"unable to find user",
+	"no matching entries in passwd file",
+	"unable to find group",
+	"invalid ulimit",
+	"error setting rlimit",
+	"error gathering device information",
+	"could not select device driver",
+	"executable file not found",
+	"no such file or directory",
+	"permission denied",
+	"is not a directory",
+	"not a directory",
+	"exec format error",
+	"requested access to the resource is denied",
+	"port is already allocated",
+	"address already in use",
+	"invalid mount config",
+	"error mounting",
+	"sysctl",
+	"unknown runtime",
+	"storage-opt",
+	"no space left on device",
+}
+
+// worthRetrying says that the same call may succeed in a moment.
+func worthRetrying(err error) bool {
+	if engineAway(err) || errdefs.IsUnavailable(err) {
+		return true
+	}
+	if !errdefs.IsInternal(err) {
+		return false
+	}
+	text := strings.ToLower(err.Error())
+	for _, p := range permanentTexts {
+		if strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// imageGone: the engine lost the image between our check and the create call
+// (task-driver CX-5).
+func imageGone(err error) bool {
+	return errdefs.IsNotFound(err) && strings.Contains(strings.ToLower(err.Error()), "no such image")
+}
+
+// volumeElsewhere: a cluster volume is still attached to another node.
+func volumeElsewhere(err error) bool {
+	return strings.Contains(err.Error(), "volume is attached on another node")
+}
+
+// nameTaken: another container has the wished name. Old engines answer 400.
+func nameTaken(err error) bool {
+	return errdefs.IsConflict(err) || (errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "Conflict."))
+}
+
+// hints add the cure to engine answers that do not give it.
+var hints = []struct{ text, hint string }{
+	{"unable to find user", `the task's "user" must exist in the image; use a numeric id or another image`},
+	{"executable file not found", `"command" must be an executable of the image`},
+	{"could not select device driver", `the engine has no GPU runtime; use injection = "volume"`},
+	{"error gathering device information", `"devices" must name device nodes of this host`},
+	{"port is already allocated", "another container publishes this host port"},
+	{"error looking up volume plugin", `the driver volume's socket does not answer; see "gpu-docker doctor", or set volume_mode = "bind"`},
+	{"unknown runtime", `add the runtime under "runtimes" in the engine's daemon.json and restart the engine`},
+	{"no space left on device", "free space in the engine's data directory"},
+}
+
+// explain adds the cure, where one is known, to an engine's answer.
+func explain(err error) error {
+	text := strings.ToLower(err.Error())
+	for _, h := range hints {
+		if strings.Contains(text, h.text) {
+			return fmt.Errorf("%w; %s", err, h.hint)
+		}
+	}
+	return err
+}

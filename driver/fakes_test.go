@@ -1,0 +1,312 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/nomad/nomad/structs"
+	"github.com/hashicorp/nomad/plugins/base"
+	"github.com/hashicorp/nomad/plugins/drivers"
+	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/compat"
+	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/driver/image"
+	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/imagemeta"
+	"github.com/gpu-docker/gpu-docker/volume"
+)
+
+// fakeImages has every image; ids are "sha256:<name>".
+type fakeImages struct {
+	mu    sync.Mutex          // guards everything below
+	uses  map[string][]string // image id to users
+	fail  error
+	pulls int
+}
+
+func (f *fakeImages) Start() error { return nil }
+func (f *fakeImages) Close()       {}
+
+func (f *fakeImages) Resolve(_ context.Context, req image.Request, who image.Caller) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return "", f.fail
+	}
+	f.pulls++
+	id := "sha256:" + req.Ref
+	if !slices.Contains(f.uses[id], who.ID) {
+		f.uses[id] = append(f.uses[id], who.ID)
+	}
+	return id, nil
+}
+
+func (f *fakeImages) Adopt(imageID, callerID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.uses[imageID] = append(f.uses[imageID], callerID)
+}
+
+func (f *fakeImages) Release(imageID, callerID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.uses[imageID] = slices.DeleteFunc(f.uses[imageID], func(id string) bool { return id == callerID })
+}
+
+// inUse counts all uses.
+func (f *fakeImages) inUse() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, users := range f.uses {
+		n += len(users)
+	}
+	return n
+}
+
+// fakeHost is a GPU host with the inventory that a test gives.
+type fakeHost struct {
+	mu       sync.Mutex // guards everything below
+	inv      gpuhost.Inventory
+	readings gpuhost.Readings
+}
+
+// twoGPUs is a host with driver 535.104.05 and GPUs whose minors run backwards.
+func twoGPUs() *fakeHost {
+	tesla := "tesla"
+	return &fakeHost{inv: gpuhost.Inventory{
+		Driver: gpuhost.Driver{Version: "535.104.05", CUDA: gpuhost.CUDAVersion{Major: 12, Minor: 2}},
+		GPUs: []gpuhost.GPU{
+			{Index: 0, UUID: "GPU-a", Minor: 1, Brand: &tesla, ComputeCapability: &gpuhost.ComputeCapability{Major: 8}},
+			{Index: 1, UUID: "GPU-b", Minor: 0, MIGDevices: []gpuhost.MIGDevice{{UUID: "MIG-c"}}},
+		},
+	}}
+}
+
+func (h *fakeHost) Inventory(context.Context) *gpuhost.Inventory {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	inv := h.inv
+	inv.GPUs = slices.Clone(h.inv.GPUs)
+	return &inv
+}
+
+func (h *fakeHost) Readings(context.Context) *gpuhost.Readings {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.readings
+	return &r
+}
+
+func (h *fakeHost) change(f func(*fakeHost)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f(h)
+}
+
+func (h *fakeHost) ControlNodes() []gpuhost.DeviceNode {
+	return []gpuhost.DeviceNode{node("nvidiactl")}
+}
+
+func (h *fakeHost) GPUNode(g *gpuhost.GPU) (gpuhost.DeviceNode, error) {
+	return node(fmt.Sprintf("nvidia%d", g.Minor)), nil
+}
+
+func (h *fakeHost) MIGNodes(*gpuhost.GPU, *gpuhost.MIGDevice) ([]gpuhost.DeviceNode, error) {
+	return []gpuhost.DeviceNode{node("nvidia-caps/nvidia-cap1"), node("nvidia-caps/nvidia-cap2")}, nil
+}
+
+func (h *fakeHost) Close() {}
+
+func node(name string) gpuhost.DeviceNode {
+	return gpuhost.DeviceNode{HostPath: "/nowhere/" + name, ContainerPath: "/dev/" + name}
+}
+
+// fakeVolumes has the volume of one driver version.
+type fakeVolumes struct{ version string }
+
+func (v fakeVolumes) Ensure(context.Context) (*volume.Volume, error) {
+	return &volume.Volume{Name: volume.Name(v.version), Version: v.version}, nil
+}
+
+func (v fakeVolumes) List() ([]volume.Volume, error) {
+	return []volume.Volume{{Name: volume.Name(v.version), Version: v.version}}, nil
+}
+
+// fakeMeta tells the same of every image. Without local, the engine has none
+// before the pull.
+type fakeMeta struct {
+	mu       sync.Mutex // guards everything below
+	md       compat.Metadata
+	remote   *compat.Metadata // what the registry tells; nil: md
+	absent   bool             // from the engine, until the first question to the registry
+	noRemote error            // of the registry
+	asked    []string
+}
+
+func (m *fakeMeta) Local(_ context.Context, ref string) (*imagemeta.Image, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, "local "+ref)
+	if m.absent {
+		m.absent = false
+		return nil, imagemeta.ErrNotFound
+	}
+	return &imagemeta.Image{Metadata: m.md}, nil
+}
+
+func (m *fakeMeta) Remote(_ context.Context, req imagemeta.Request) (*imagemeta.Image, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, "remote "+req.Image)
+	if m.noRemote != nil {
+		return nil, m.noRemote
+	}
+	if m.remote != nil {
+		return &imagemeta.Image{Metadata: *m.remote}, nil
+	}
+	return &imagemeta.Image{Metadata: m.md}, nil
+}
+
+// fakeLogs notes what is shipped.
+type fakeLogs struct {
+	mu   sync.Mutex // guards everything below
+	log  []string
+	fail error
+}
+
+func (l *fakeLogs) Ship(_ *drivers.TaskConfig, s *taskState) (logShipping, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fail != nil {
+		return nil, l.fail
+	}
+	l.log = append(l.log, "ship "+s.ContainerID)
+	return (*fakeShipment)(l), nil
+}
+
+type fakeShipment fakeLogs
+
+func (s *fakeShipment) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, what)
+}
+
+func (s *fakeShipment) Drain(context.Context) { s.note("drain") }
+func (s *fakeShipment) Stop()                 { s.note("stop") }
+func (s *fakeShipment) Close()                { s.note("close") }
+
+// bench is a driver among fakes, behind the plugin boundary.
+type bench struct {
+	remote
+	t       *testing.T
+	driver  *Driver
+	engine  *fakeEngine
+	images  *fakeImages
+	host    *fakeHost
+	meta    *fakeMeta
+	logs    *fakeLogs
+	allocs  string
+	madeIDs int
+}
+
+// newBench makes a driver whose options change may alter.
+func newBench(t *testing.T, change func(*config.Plugin)) *bench {
+	t.Helper()
+	b := &bench{
+		t: t, engine: newFakeEngine(), images: &fakeImages{uses: map[string][]string{}},
+		host: twoGPUs(), meta: &fakeMeta{}, logs: &fakeLogs{}, allocs: t.TempDir(),
+	}
+	b.driver = NewPlugin(hclog.NewNullLogger(), "0.0.1")
+	b.driver.stateDir = t.TempDir()
+	b.driver.build = b.parts
+	r, stop := dial(t, b.driver)
+	b.remote = r
+	t.Cleanup(func() { stop(); b.driver.Shutdown() })
+
+	cfg := config.DefaultPlugin()
+	cfg.GPU.APIAddress, cfg.GPU.VolumeMode = "", config.VolumeModeBind
+	if change != nil {
+		change(cfg)
+	}
+	var data []byte
+	must.NoError(t, base.MsgPackEncode(&data, cfg))
+	must.NoError(t, r.SetConfig(&base.Config{PluginConfig: data}))
+	return b
+}
+
+// parts are the fakes.
+func (b *bench) parts(cfg *config.Plugin) (*parts, error) {
+	p := b.driver.emptyParts(cfg)
+	p.engine, p.host, p.meta, p.logs = b.engine, b.host, b.meta, b.logs
+	p.makeImages = func(string) images { return b.images }
+	p.volumes = fakeVolumes{"535.104.05"}
+	return p, nil
+}
+
+// task makes a task, with GPUs when ids are given.
+func (b *bench) task(change func(*config.Task), ids ...string) *drivers.TaskConfig {
+	b.t.Helper()
+	b.madeIDs++
+	alloc := fmt.Sprintf("8b2bd0de-1a2f-4a5f-9f2b-%012d", b.madeIDs)
+	cfg := &drivers.TaskConfig{
+		ID: alloc + "/t/1", AllocID: alloc, Name: "t", JobName: "j", JobID: "j", TaskGroupName: "g",
+		NodeID: "node", AllocDir: filepath.Join(b.allocs, alloc), StdoutPath: "/dev/null", StderrPath: "/dev/null",
+		Env: map[string]string{"NOMAD_ALLOC_DIR": "/alloc", "NOMAD_TASK_DIR": "/local", "NOMAD_SECRETS_DIR": "/secrets"},
+		Resources: &drivers.Resources{
+			NomadResources: &structs.AllocatedTaskResources{Memory: structs.AllocatedMemoryResources{MemoryMB: 64}},
+			LinuxResources: &drivers.LinuxResources{CPUShares: 100},
+		},
+	}
+	options := &config.Task{Image: "registry.example/img:1", Command: "/bin/true"}
+	if change != nil {
+		change(options)
+	}
+	must.NoError(b.t, cfg.EncodeConcreteDriverConfig(options))
+	if len(ids) > 0 {
+		reserveIDs(cfg, ids...)
+	}
+	return cfg
+}
+
+// reserveIDs gives a task GPUs as Nomad does after the device plugin's Reserve.
+func reserveIDs(cfg *drivers.TaskConfig, ids ...string) {
+	list := ids[0]
+	for _, id := range ids[1:] {
+		list += "," + id
+	}
+	cfg.DeviceEnv = map[string]string{visibleDevices: list}
+	cfg.Env[visibleDevices] = list
+}
+
+// start starts a task and returns its container's id.
+func (b *bench) start(cfg *drivers.TaskConfig) (string, *drivers.TaskHandle) {
+	b.t.Helper()
+	h, _, err := b.StartTask(cfg)
+	must.NoError(b.t, err)
+	t, err := b.driver.tasks.Get(cfg.ID)
+	must.NoError(b.t, err)
+	return t.state.ContainerID, h
+}
+
+// wait waits for a task's end.
+func (b *bench) wait(id string) *drivers.ExitResult {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
+	defer cancel()
+	ch, err := b.WaitTask(ctx, id)
+	must.NoError(b.t, err)
+	r := <-ch
+	must.NotNil(b.t, r)
+	return r
+}

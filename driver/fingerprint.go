@@ -1,0 +1,131 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/hashicorp/nomad/plugins/drivers"
+	pstructs "github.com/hashicorp/nomad/plugins/shared/structs"
+)
+
+const (
+	fingerprintPeriod = 30 * time.Second
+	// probeLimit bounds one probe: the agent waits for the first one before it
+	// registers the node (task-driver FP-1).
+	probeLimit = 10 * time.Second
+	// minAPIVersion is the oldest engine API that this driver works with.
+	minAPIVersion = "1.41"
+)
+
+// Fingerprint tells the agent what this driver offers, at once and then every
+// 30 s until ctx or the plugin ends. The first call starts the servers and the
+// background loops.
+func (d *Driver) Fingerprint(ctx context.Context) (<-chan *drivers.Fingerprint, error) {
+	if _, err := d.awake(); err != nil {
+		return nil, err
+	}
+	ch := make(chan *drivers.Fingerprint)
+	go func() {
+		defer close(ch)
+		defer d.guard("fingerprint")
+		d.fingerprintLoop(ctx, ch)
+	}()
+	return ch, nil
+}
+
+func (d *Driver) fingerprintLoop(ctx context.Context, ch chan<- *drivers.Fingerprint) {
+	sent := map[string]bool{}
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return
+		case <-d.ctx.Done():
+			return
+		}
+		fp := d.probe(ctx)
+		retract(fp.Attributes, sent)
+		select {
+		case ch <- fp:
+		case <-ctx.Done():
+			return
+		case <-d.ctx.Done():
+			return
+		}
+		next.Reset(fingerprintPeriod)
+	}
+}
+
+// retractable are the attributes whose end the agent must be told with an empty
+// value, because it merges messages (task-driver FP-7).
+var retractable = []string{"runtimes", "bridge_ip", "nvidia_driver", "cuda", "gpus", "volume", "api"}
+
+// retract empties attributes that were sent before and are absent now.
+func retract(attrs map[string]*pstructs.Attribute, sent map[string]bool) {
+	if attrs == nil {
+		return
+	}
+	for _, name := range retractable {
+		key := attrPrefix + name
+		if _, present := attrs[key]; present {
+			sent[key] = true
+		} else if sent[key] {
+			attrs[key] = pstructs.NewStringAttribute("")
+		}
+	}
+}
+
+const attrPrefix = "driver.gpu-docker."
+
+// probe asks the engine and the GPU host once.
+func (d *Driver) probe(ctx context.Context) *drivers.Fingerprint {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	p, err := d.retryEngine()
+	if err != nil {
+		return undetected(err.Error())
+	}
+	fp := d.probeEngine(ctx, p)
+	d.noteHealth(fp)
+	if fp.Health == drivers.HealthStateHealthy {
+		maps.Copy(fp.Attributes, d.gpuAttributes(ctx, p))
+	}
+	return fp
+}
+
+// retryEngine returns the parts, built anew as long as there is no engine client:
+// its certificates may have come meanwhile.
+func (d *Driver) retryEngine() (*parts, error) {
+	p, err := d.awake()
+	if err != nil || p.engineErr == nil {
+		return p, err
+	}
+	fresh, err := d.build(p.config)
+	if err != nil {
+		return nil, err
+	}
+	if fresh.engineErr != nil {
+		fresh.close()
+		return p, nil
+	}
+	d.install(fresh)
+	return d.awake()
+}
+
+// noteHealth logs transitions only (task-driver FP-9).
+func (d *Driver) noteHealth(fp *drivers.Fingerprint) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lastHealth == fp.HealthDescription {
+		return
+	}
+	d.lastHealth = fp.HealthDescription
+	d.healthy.Store(fp.Health == drivers.HealthStateHealthy)
+	d.logger.Info("driver health changed", "health", fp.Health, "description", fp.HealthDescription)
+}

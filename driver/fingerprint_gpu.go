@@ -1,0 +1,80 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/nomad/plugins/drivers"
+	pstructs "github.com/hashicorp/nomad/plugins/shared/structs"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
+)
+
+// healthText is "Healthy", with a warning where tasks of other drivers get GPUs
+// that nobody reserved (cases SEC-02).
+func (p *parts) healthText() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.info != nil && strings.Contains(p.info.defaultRuntime, "nvidia") {
+		return fmt.Sprintf("%s; isolation depends on other runtime settings: the engine's default runtime %q gives GPUs to containers of other drivers",
+			drivers.DriverHealthy, p.info.defaultRuntime)
+	}
+	return drivers.DriverHealthy
+}
+
+// gpuAttributes tell what jobs may constrain on; absent without an NVIDIA driver.
+func (d *Driver) gpuAttributes(ctx context.Context, p *parts) map[string]*pstructs.Attribute {
+	attrs := map[string]*pstructs.Attribute{}
+	inv := p.host.Inventory(ctx)
+	if inv.Driver.Version == "" {
+		return attrs
+	}
+	attrs[attrPrefix+"nvidia_driver"] = pstructs.NewStringAttribute(inv.Driver.Version)
+	if cuda := inv.Driver.CUDA.String(); cuda != "" {
+		attrs[attrPrefix+"cuda"] = pstructs.NewStringAttribute(cuda)
+	}
+	attrs[attrPrefix+"gpus"] = pstructs.NewStringAttribute(strconv.Itoa(len(inv.GPUs)))
+	if name := d.presentVolume(p, inv.Driver.Version); name != "" {
+		attrs[attrPrefix+"volume"] = pstructs.NewStringAttribute(name)
+	} else {
+		p.prebuildVolume()
+	}
+	if at := p.serving(); at != "" {
+		attrs[attrPrefix+"api"] = pstructs.NewStringAttribute(at)
+	}
+	return attrs
+}
+
+// presentVolume is the name of the loaded driver's volume if it is built.
+func (d *Driver) presentVolume(p *parts, version string) string {
+	all, err := p.volumes.List()
+	if err != nil {
+		d.logger.Debug("driver volumes cannot be listed", "error", err)
+		return ""
+	}
+	for _, v := range all {
+		if v.Version == version {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// prebuildVolume builds the loaded driver's volume in the background, so that the
+// first task does not wait for it (cases VOL-13). One build at a time.
+func (p *parts) prebuildVolume() {
+	if p.config.GPU.Injection != config.InjectionVolume || !p.prebuilding.TryLock() {
+		return
+	}
+	p.loops.Go(func() {
+		defer p.prebuilding.Unlock()
+		if _, err := p.volumes.Ensure(p.ctx); err != nil && p.ctx.Err() == nil {
+			p.logger.Warn("driver volume cannot be built now", "error", err)
+		}
+	})
+}

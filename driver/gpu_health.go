@@ -1,0 +1,97 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/gpuhost"
+)
+
+// gpuWatchPeriod is how often the GPUs of running tasks are looked at.
+const gpuWatchPeriod = 5 * time.Second
+
+// watchGPUs tells tasks that their GPU turned unhealthy, until ctx ends.
+func (d *Driver) watchGPUs(ctx context.Context, p *parts) {
+	tick := time.NewTicker(gpuWatchPeriod)
+	defer tick.Stop()
+	told := map[string]string{} // task id and UUID to reason
+	for {
+		select {
+		case <-tick.C:
+			d.checkGPUs(ctx, p, told)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// checkGPUs looks once. A reason is told once for each task and GPU.
+func (d *Driver) checkGPUs(ctx context.Context, p *parts, told map[string]string) {
+	var watched []*task
+	for _, t := range d.tasks.All() {
+		if len(t.state.GPUs) > 0 && !t.exited() && t.state.OnUnhealthy != config.OnUnhealthyIgnore {
+			watched = append(watched, t)
+		}
+	}
+	if len(watched) == 0 {
+		clear(told)
+		return
+	}
+	inv := p.host.Inventory(ctx)
+	for _, t := range watched {
+		for uuid := range devicesOf(t.state.GPUs) {
+			reason := unhealthy(inv, uuid)
+			key := t.cfg.ID + " " + uuid
+			if reason == told[key] {
+				continue
+			}
+			told[key] = reason
+			if reason != "" {
+				d.onUnhealthy(p, t, uuid, reason)
+			}
+		}
+	}
+}
+
+// unhealthy says why a GPU or MIG device must not be used; empty if it is fine.
+func unhealthy(inv *gpuhost.Inventory, uuid string) string {
+	for i := range inv.GPUs {
+		g := &inv.GPUs[i]
+		if g.UUID == uuid {
+			return g.Unhealthy
+		}
+		for _, m := range g.MIGDevices {
+			if m.UUID == uuid {
+				return g.Unhealthy
+			}
+		}
+	}
+	if inv.Reason != "" {
+		return inv.Reason
+	}
+	return "it is not on this node any more"
+}
+
+// onUnhealthy does what the job asked for.
+func (d *Driver) onUnhealthy(p *parts, t *task, uuid, reason string) {
+	d.logger.Warn("GPU of a running task is unhealthy", "task_id", t.cfg.ID, "gpu", uuid, "reason", reason)
+	d.events.Emit(t.cfg, fmt.Sprintf("GPU %s is unhealthy: %s", uuid, reason), nil)
+	if t.state.OnUnhealthy != config.OnUnhealthyFail {
+		return
+	}
+	t.failWith(fmt.Errorf("GPU %s is unhealthy (%s) and gpu.on_unhealthy is \"fail\"", uuid, reason))
+	go func() {
+		defer d.guard("stop for an unhealthy GPU")
+		if err := p.stop(t, unhealthyGrace); err != nil {
+			d.logger.Error("task with an unhealthy GPU could not be stopped", "task_id", t.cfg.ID, "error", err)
+		}
+	}()
+}
+
+// unhealthyGrace is what a task gets to save its work when its GPU fails.
+const unhealthyGrace = 10 * time.Second

@@ -1,0 +1,257 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/nomad/structs"
+	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/driver/container"
+	"github.com/gpu-docker/gpu-docker/gpuhost"
+)
+
+// devicesInside are the device nodes of the only container, as it sees them.
+func (b *bench) devicesInside() string {
+	b.t.Helper()
+	b.engine.mu.Lock()
+	defer b.engine.mu.Unlock()
+	must.MapLen(b.t, 1, b.engine.containers)
+	var paths []string
+	for _, c := range b.engine.containers {
+		for _, d := range c.host.Devices {
+			paths = append(paths, strings.TrimPrefix(d.PathInContainer, "/dev/"))
+		}
+	}
+	return strings.Join(paths, " ")
+}
+
+func TestGrants(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		ids   []string
+		nodes string
+		label string
+	}{
+		{"one GPU, by its minor number", []string{"GPU-a"}, "nvidia1 nvidiactl", "GPU-a"},
+		{"two GPUs in reservation order", []string{"GPU-b", "GPU-a"}, "nvidia0 nvidia1 nvidiactl", "GPU-b,GPU-a"},
+		{"several shares of a GPU are one GPU", []string{"GPU-a::0", "GPU-a::3"}, "nvidia1 nvidiactl", "GPU-a"},
+		{"a MIG device with its capabilities", []string{"MIG-c"}, "nvidia0 nvidia-caps/nvidia-cap1 nvidia-caps/nvidia-cap2 nvidiactl", "MIG-c"},
+		{"no GPU", nil, "", ""},
+		{"explicitly none", []string{"void"}, "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, nil)
+			cfg := b.task(nil, tc.ids...)
+			id, _ := b.start(cfg)
+			must.Eq(t, tc.nodes, b.devicesInside())
+			must.Eq(t, tc.label, b.engine.containers[id].labels[container.LabelGPUs])
+		})
+	}
+}
+
+func TestGPUsAreHeldOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		first, second []string
+		wantErr       string
+	}{
+		{"the same GPU", []string{"GPU-a"}, []string{"GPU-b", "GPU-a"}, `"GPU-a" is in use by task "t" of allocation`},
+		{"another GPU", []string{"GPU-a"}, []string{"GPU-b"}, ""},
+		{"two shares", []string{"GPU-a::0"}, []string{"GPU-a::1"}, ""},
+		{"a share and the whole", []string{"GPU-a::0"}, []string{"GPU-a"}, "is in use"},
+		{"the whole and a share", []string{"GPU-a"}, []string{"GPU-a::0"}, "is in use"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, nil)
+			first := b.task(nil, tc.first...)
+			id, _ := b.start(first)
+			second := b.task(nil, tc.second...)
+			_, _, err := b.StartTask(second)
+			if tc.wantErr == "" {
+				must.NoError(t, err)
+				return
+			}
+			must.ErrorContains(t, err, tc.wantErr)
+			must.True(t, structs.IsRecoverable(err))
+			b.engine.end(id, 0, false)
+			b.wait(first.ID)
+			b.start(second)
+		})
+	}
+}
+
+func TestGPUsOfUnknownContainers(t *testing.T) {
+	other := map[string]string{
+		container.LabelDriver: container.DriverName, container.LabelAllocID: "other-alloc",
+		container.LabelTaskName: "train", container.LabelGPUs: "GPU-b,GPU-a", container.LabelTaskID: "x",
+		labelRoot: "/",
+	}
+	b := newBench(t, nil)
+	b.engine.put("other", other, true, time.Now())
+	_, _, err := b.StartTask(b.task(nil, "GPU-a"))
+	must.ErrorContains(t, err, `"GPU-a" is in use by task "train" of allocation other-alloc`)
+
+	simulated := newBench(t, func(c *config.Plugin) { c.GPU.DriverRoot = "/elsewhere" })
+	simulated.engine.put("other", other, true, time.Now())
+	simulated.start(simulated.task(nil, "GPU-a"))
+}
+
+func TestSharesOfUnknownContainers(t *testing.T) {
+	b := newBench(t, nil)
+	cfg := b.task(nil, "GPU-a::0")
+	b.start(cfg)
+	b.driver.gpus.Release(cfg.ID) // as in a new process
+	b.start(b.task(nil, "GPU-a::1"))
+	_, _, err := b.StartTask(b.task(nil, "GPU-a"))
+	must.ErrorContains(t, err, "is in use")
+}
+
+func TestSharesAreToldBesideBareUUIDs(t *testing.T) {
+	b := newBench(t, nil)
+	for _, share := range []string{"0", "1"} {
+		cfg := b.task(nil, "GPU-a")
+		cfg.DeviceEnv[reservedIDsVariable] = "GPU-a::" + share
+		b.start(cfg)
+	}
+	must.Eq(t, "0", b.driver.Allocations()[0].Share)
+}
+
+func TestRestartOfATaskGetsItsGPUAgain(t *testing.T) {
+	b := newBench(t, nil)
+	cfg := b.task(nil, "GPU-a")
+	b.start(cfg)
+	again := cfg.Copy()
+	again.ID += "2"
+	b.start(again)
+}
+
+func TestReservedCount(t *testing.T) {
+	zero, one, two := 0, 1, 2
+	must.NoError(t, checkCount(nil, 3))
+	must.NoError(t, checkCount(&one, 1))
+	must.ErrorContains(t, checkCount(&one, 0), "requested 1 GPU, got 0")
+	must.ErrorContains(t, checkCount(&two, 1), "requested 2 GPUs, got 1")
+	must.ErrorContains(t, checkCount(&zero, 1), "requested 0 GPUs, got 1")
+	must.ErrorIs(t, checkCount(&one, 0), ErrGPUUnavailable)
+}
+
+func TestUnhealthyGPU(t *testing.T) {
+	for _, tc := range []struct {
+		setting string
+		event   bool
+		ended   bool
+	}{
+		{config.OnUnhealthyEvent, true, false},
+		{config.OnUnhealthyFail, true, true},
+		{config.OnUnhealthyIgnore, false, false},
+	} {
+		t.Run(tc.setting, func(t *testing.T) {
+			b := newBench(t, nil)
+			cfg := b.task(func(o *config.Task) { o.GPU.OnUnhealthy = tc.setting }, "GPU-a")
+			b.start(cfg)
+			p, err := b.driver.ready()
+			must.NoError(t, err)
+			events := b.driver.events.Subscribe(t.Context())
+			b.host.change(func(h *fakeHost) { h.inv.GPUs[0].Unhealthy = "XID 79: fell off the bus" })
+			told := map[string]string{}
+			b.driver.checkGPUs(t.Context(), p, told)
+			b.driver.checkGPUs(t.Context(), p, told)
+			if tc.event {
+				must.Eq(t, "GPU GPU-a is unhealthy: XID 79: fell off the bus", (<-events).Message)
+			}
+			select {
+			case ev := <-events:
+				t.Fatalf("told twice: %q", ev.Message)
+			default:
+			}
+			if tc.ended {
+				must.ErrorContains(t, b.wait(cfg.ID).Err, "XID 79: fell off the bus")
+			}
+			must.Eq(t, tc.ended, b.engine.called("stop") > 0)
+		})
+	}
+}
+
+func TestUnhealthyReasons(t *testing.T) {
+	inv := twoGPUs().Inventory(t.Context())
+	must.Eq(t, "", unhealthy(inv, "GPU-a"))
+	must.Eq(t, "", unhealthy(inv, "MIG-c"))
+	must.StrContains(t, unhealthy(inv, "GPU-x"), "not on this node any more")
+	inv.Reason = "driver unloaded"
+	must.Eq(t, "driver unloaded", unhealthy(inv, "GPU-x"))
+}
+
+func TestForeignProcesses(t *testing.T) {
+	b := newBench(t, nil)
+	used := uint64(3 << 20)
+	busy := gpuhost.Readings{GPUs: []gpuhost.Reading{{UUID: "GPU-a", Processes: []gpuhost.Process{
+		{PID: 20}, {PID: 7, MemoryUsedBytes: &used},
+	}}}}
+	b.host.change(func(h *fakeHost) { h.readings = busy })
+	events := b.driver.events.Subscribe(t.Context())
+	b.start(b.task(nil, "GPU-b"))
+	b.start(b.task(nil, "GPU-a"))
+	must.Eq(t, "GPU GPU-a is in use by processes that are not this task's: pid 7 (3 MiB), pid 20", (<-events).Message)
+}
+
+func TestLinkNode(t *testing.T) {
+	dir := t.TempDir()
+	must.NoError(t, linkNode(dir, "/dev/null"))
+	must.NoError(t, linkNode(dir, "/dev/null"))
+	info, err := os.Stat(filepath.Join(dir, "1:3"))
+	must.NoError(t, err)
+	must.True(t, info.Mode()&os.ModeCharDevice != 0)
+	must.ErrorContains(t, linkNode(dir, dir), "not a character device")
+	must.ErrorContains(t, linkNode(dir, filepath.Join(dir, "none")), "device number")
+}
+
+func TestTaskNumbers(t *testing.T) {
+	memory := uint64(40 << 30)
+	g := &grant{Devices: []grantedDevice{{UUID: "GPU-a", GPU: &gpuhost.GPU{UUID: "GPU-a", TotalBytes: &memory}}}}
+	must.Eq(t, map[string]string{"GPU_COUNT": "1", "GPU_MEMORY_TOTAL_MIB": "40960"}, g.env())
+	g.Devices = append(g.Devices, grantedDevice{UUID: "GPU-b", GPU: &gpuhost.GPU{UUID: "GPU-b"}})
+	must.Eq(t, map[string]string{"GPU_COUNT": "2"}, g.env())
+}
+
+func TestAllocations(t *testing.T) {
+	b := newBench(t, nil)
+	cfg := b.task(nil, "GPU-a::2", "GPU-b")
+	id, _ := b.start(cfg)
+	all := b.driver.Allocations()
+	must.Len(t, 2, all)
+	must.Eq(t, "GPU-a", all[0].UUID)
+	must.Eq(t, "2", all[0].Share)
+	must.Eq(t, "", all[1].Share)
+	must.Eq(t, cfg.AllocID, all[1].AllocID)
+	must.Eq(t, id, all[1].Container)
+	b.engine.end(id, 0, false)
+	b.wait(cfg.ID)
+	must.SliceEmpty(t, b.driver.Allocations())
+}
+
+func TestVolumeSocketIsAskedFirst(t *testing.T) {
+	b := newBench(t, func(c *config.Plugin) {
+		c.GPU.VolumeMode = config.VolumeModePlugin
+		c.GPU.VolumeSocketDir = filepath.Join(os.TempDir(), "gpu-docker-no-such-directory", "x")
+		c.GPU.Injection = config.InjectionVolume
+	})
+	p, err := b.driver.configured()
+	must.NoError(t, err)
+	p.wakeOnce.Do(func() { p.images = b.images }) // nothing is served
+	begun := time.Now()
+	_, _, err = b.StartTask(b.task(nil, "GPU-a"))
+	must.ErrorContains(t, err, "volume plugin not ready")
+	must.True(t, structs.IsRecoverable(err))
+	must.Less(t, time.Second, time.Since(begun))
+	must.Eq(t, 0, b.engine.called("create"))
+	_, _, err = b.StartTask(b.task(nil))
+	must.NoError(t, err, must.Sprint("tasks without GPU need no volume"))
+}

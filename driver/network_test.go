@@ -1,0 +1,134 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"testing"
+	"time"
+
+	engineapi "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"github.com/hashicorp/nomad/nomad/structs"
+	"github.com/hashicorp/nomad/plugins/drivers"
+	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/driver/container"
+)
+
+func TestPauseContainer(t *testing.T) {
+	const alloc = "8b2bd0de-1a2f-4a5f-9f2b-000000000001"
+	name := container.PauseName(config.DefaultPlugin(), alloc)
+
+	t.Run("made once, found again, removed once", func(t *testing.T) {
+		b := newBench(t, nil)
+		// The boundary of Nomad 1.6 carries no hostname (task-driver GR-2).
+		spec, created, err := b.driver.CreateNetwork(alloc, &drivers.NetworkCreateRequest{Hostname: "h"})
+		must.NoError(t, err)
+		must.True(t, created)
+		must.Eq(t, "h", spec.Labels[hostnameLabel])
+		must.Eq(t, 1, b.images.inUse())
+		again, created, err := b.networks.CreateNetwork(alloc, nil)
+		must.NoError(t, err)
+		must.False(t, created)
+		must.Eq(t, spec.Labels[sandboxLabel], again.Labels[sandboxLabel])
+		must.NoError(t, b.networks.DestroyNetwork(alloc, spec))
+		must.NoError(t, b.networks.DestroyNetwork(alloc, spec))
+		must.SliceEmpty(t, b.engine.names())
+	})
+	t.Run("a dead one is made anew", func(t *testing.T) {
+		b := newBench(t, nil)
+		dead := b.engine.put(name, map[string]string{container.LabelDriver: container.DriverName}, false, time.Now())
+		spec, created, err := b.networks.CreateNetwork(alloc, nil)
+		must.NoError(t, err)
+		must.True(t, created)
+		must.NotEq(t, dead.id, spec.Labels[sandboxLabel])
+	})
+	t.Run("one that does not start is removed", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.fail("start", internal("exec format error"))
+		_, _, err := b.networks.CreateNetwork(alloc, nil)
+		must.ErrorContains(t, err, "exec format error")
+		must.SliceEmpty(t, b.engine.names())
+		must.Eq(t, 0, b.images.inUse())
+	})
+	t.Run("found by its allocation", func(t *testing.T) {
+		b := newBench(t, nil)
+		_, _, err := b.networks.CreateNetwork(alloc, nil)
+		must.NoError(t, err)
+		must.NoError(t, b.driver.DestroyNetwork("other", nil)) // agents do not send it without a spec (GR-3)
+		must.Len(t, 1, b.engine.names())
+		must.NoError(t, b.driver.DestroyNetwork(alloc, nil))
+		must.SliceEmpty(t, b.engine.names())
+	})
+}
+
+func TestGroupNetworkIsChecked(t *testing.T) {
+	join := func(cfg *drivers.TaskConfig, id, path string) *drivers.TaskConfig {
+		cfg.NetworkIsolation = &drivers.NetworkIsolationSpec{
+			Mode: drivers.NetIsolationModeGroup, Path: path, Labels: map[string]string{sandboxLabel: id},
+		}
+		return cfg
+	}
+	b := newBench(t, nil)
+	pause := b.engine.put("pause", nil, true, time.Now())
+	pause.sandbox = "/ns/1"
+	dead := b.engine.put("dead", nil, false, time.Now())
+	for _, tc := range []struct{ name, id, path, wantErr string }{
+		{"as it was", pause.id, "/ns/1", ""},
+		{"made anew by the engine", pause.id, "/ns/0", "has lost its network"},
+		{"dead", dead.id, "/ns/1", "does not run"},
+		{"gone", "none", "/ns/1", "is gone"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := b.StartTask(join(b.task(nil), tc.id, tc.path))
+			if tc.wantErr == "" {
+				must.NoError(t, err)
+				return
+			}
+			must.ErrorContains(t, err, tc.wantErr)
+			must.True(t, structs.IsRecoverable(err))
+		})
+	}
+}
+
+func TestAddress(t *testing.T) {
+	on := func(networks map[string]*network.EndpointSettings) *engineapi.NetworkSettings {
+		return &engineapi.NetworkSettings{Networks: networks}
+	}
+	v4, v6 := "10.0.0.2", "2001:db8::2"
+	for _, tc := range []struct {
+		name     string
+		settings *engineapi.NetworkSettings
+		ipv6     bool
+		ip       string
+		auto     bool
+		others   int
+		wantErr  string
+	}{
+		{name: "no network", settings: nil},
+		{name: "the host's", settings: on(map[string]*network.EndpointSettings{"host": {}})},
+		{name: "the engine's default", settings: on(map[string]*network.EndpointSettings{"bridge": {IPAddress: v4}}), ip: v4},
+		{name: "a user's", settings: on(map[string]*network.EndpointSettings{"net": {IPAddress: v4}}), ip: v4, auto: true},
+		{
+			name: "the first of several by name", ip: v4, auto: true, others: 1,
+			settings: on(map[string]*network.EndpointSettings{"b": {IPAddress: "10.0.0.3"}, "a": {IPAddress: v4}}),
+		},
+		{name: "IPv6 only counts", settings: on(map[string]*network.EndpointSettings{"net": {GlobalIPv6Address: v6}}), ip: v6, auto: true},
+		{name: "IPv6 advertised", ipv6: true, settings: on(map[string]*network.EndpointSettings{"bridge": {IPAddress: v4, GlobalIPv6Address: v6}}), ip: v6, auto: true},
+		{name: "no IPv6 to advertise", ipv6: true, settings: on(map[string]*network.EndpointSettings{"bridge": {IPAddress: v4}}), wantErr: `network "bridge" gives the container no global IPv6 address`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, err := findAddress(tc.settings, tc.ipv6)
+			if tc.wantErr != "" {
+				must.ErrorContains(t, err, tc.wantErr)
+				return
+			}
+			must.NoError(t, err)
+			must.Eq(t, tc.ip, a.ip)
+			must.Eq(t, tc.auto, a.auto)
+			must.Len(t, tc.others, a.others)
+		})
+	}
+}

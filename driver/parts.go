@@ -1,0 +1,155 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/docker/docker/api/types/system"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/nomad/plugins/drivers"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/driver/image"
+	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/restapi/serve"
+	"github.com/gpu-docker/gpu-docker/volume"
+)
+
+// gpuHost is what the driver asks of the GPU host; *gpuhost.Host satisfies it.
+type gpuHost interface {
+	Inventory(ctx context.Context) *gpuhost.Inventory
+	Readings(ctx context.Context) *gpuhost.Readings
+	ControlNodes() []gpuhost.DeviceNode
+	GPUNode(g *gpuhost.GPU) (gpuhost.DeviceNode, error)
+	MIGNodes(g *gpuhost.GPU, m *gpuhost.MIGDevice) ([]gpuhost.DeviceNode, error)
+	Close()
+}
+
+// driverVolumes is what the driver asks of the volume store; *volume.Store
+// satisfies it.
+type driverVolumes interface {
+	Ensure(ctx context.Context) (*volume.Volume, error)
+	List() ([]volume.Volume, error)
+}
+
+// images gets and counts images; *image.Coordinator satisfies it.
+type images interface {
+	Start() error
+	Resolve(ctx context.Context, req image.Request, who image.Caller) (string, error)
+	Adopt(imageID, callerID string)
+	Release(imageID, callerID string)
+	Close()
+}
+
+// logCollector starts the log collection of tasks.
+type logCollector interface {
+	// Ship carries the task's output from the engine to where Nomad reads it, from
+	// where an earlier collection of the same container ended. Nil without an
+	// error: nothing is collected.
+	Ship(cfg *drivers.TaskConfig, s *taskState) (logShipping, error)
+}
+
+// parts is everything that one configuration gives. The fields are set once;
+// wake starts what runs in the background.
+type parts struct {
+	logger  hclog.Logger
+	config  *config.Plugin
+	engine  engine
+	images  images // made by wake
+	host    gpuHost
+	volumes driverVolumes
+	meta    metadataReader
+	logs    logCollector
+	state   *stateFile
+	// makeImages is given the file for image references, or none.
+	makeImages func(stateFile string) images
+	// api and volumePlugin answer the REST API and the engine's volume requests.
+	api, volumePlugin http.Handler
+	// engineErr says why there is no engine client; nil when there is one.
+	engineErr error
+
+	wakeOnce sync.Once
+	ctx      context.Context // ends with close
+	cancel   context.CancelFunc
+	loops    sync.WaitGroup
+	// prebuilding is held while the driver volume is built ahead of any task.
+	prebuilding sync.Mutex
+
+	mu     sync.Mutex    // guards everything below
+	server *serve.Server // nil before wake
+	info   *engineInfo   // nil before the engine told
+	// claimed are the pause containers that somebody named since the start.
+	claimed map[string]bool
+}
+
+// close ends the background work. Tasks go on with the engine client they have.
+func (p *parts) close() {
+	p.cancel()
+	p.mu.Lock()
+	server := p.server
+	p.mu.Unlock()
+	if server != nil {
+		server.Stop()
+	}
+	p.loops.Wait()
+	if p.images != nil {
+		p.images.Close()
+	}
+	p.host.Close()
+	if p.engine != nil {
+		if err := p.engine.Close(); err != nil {
+			p.logger.Debug("closing the engine client", "error", err)
+		}
+	}
+	p.state.Close()
+}
+
+// engineInfo is what the engine told about its runtimes.
+type engineInfo struct {
+	defaultRuntime string
+	runtimes       []string // sorted
+}
+
+// noteInfo keeps what the engine told.
+func (p *parts) noteInfo(info system.Info) engineInfo {
+	told := engineInfo{
+		defaultRuntime: info.DefaultRuntime,
+		runtimes:       slices.Sorted(maps.Keys(info.Runtimes)),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.info = &told
+	return told
+}
+
+// askInfo is what the engine told last, at most one fingerprint ago. It does not
+// depend on a fingerprint having run (task-driver PL-13).
+func (p *parts) askInfo(ctx context.Context) (engineInfo, error) {
+	p.mu.Lock()
+	known := p.info
+	p.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	info, err := p.engine.Info(ctx)
+	if err != nil {
+		return engineInfo{}, err
+	}
+	return p.noteInfo(info), nil
+}
+
+// serverStatus tells what this process serves now.
+func (p *parts) serverStatus() serve.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server == nil {
+		return serve.Status{}
+	}
+	return p.server.Status()
+}

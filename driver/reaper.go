@@ -1,0 +1,136 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/containerd/errdefs"
+	engineapi "github.com/docker/docker/api/types/container"
+
+	"github.com/gpu-docker/gpu-docker/driver/container"
+)
+
+const (
+	// reapLimit is the least time that one pass may take (task-driver DG-3).
+	reapLimit = 30 * time.Second
+	// doomedPeriod is how often removals that failed are tried again.
+	doomedPeriod = time.Minute
+)
+
+// reap looks for containers that nobody owns until ctx ends.
+func (d *Driver) reap(ctx context.Context, p *parts) {
+	dangling := p.config.GC.Dangling
+	next := time.NewTimer(max(dangling.Period, dangling.CreationGrace))
+	defer next.Stop()
+	bury := time.NewTicker(doomedPeriod)
+	defer bury.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-bury.C:
+			p.state.Open()
+			p.bury(ctx)
+		case <-next.C:
+			if dangling.Enabled && d.healthy.Load() {
+				err := d.reapOnce(ctx, p, time.Now())
+				if err != nil && !failing {
+					d.logger.Error("looking for dangling containers failed", "error", err)
+				}
+				failing = err != nil
+			}
+			next.Reset(dangling.Period)
+		}
+	}
+}
+
+// bury removes containers whose removal failed before.
+func (p *parts) bury(ctx context.Context) {
+	for _, id := range p.state.Doomed() {
+		err := p.engine.Remove(ctx, id)
+		if err != nil && !errdefs.IsNotFound(err) {
+			p.logger.Debug("container still cannot be removed", "container_id", id, "error", err)
+			continue
+		}
+		p.state.Buried(id)
+	}
+}
+
+// reapOnce removes running containers of ours that no task of this process
+// owns, and leaked pause containers.
+func (d *Driver) reapOnce(ctx context.Context, p *parts, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, max(p.config.GC.Dangling.Period, reapLimit))
+	defer cancel()
+	running, err := p.engine.List(ctx, false, container.LabelDriver+"="+container.DriverName)
+	if err != nil {
+		return err
+	}
+	before := now.Add(-p.config.GC.Dangling.CreationGrace)
+	for _, c := range running {
+		if time.Unix(c.Created, 0).After(before) {
+			continue
+		}
+		switch c.Labels[container.LabelRole] {
+		case container.RoleTask:
+			if d.dangling(c) {
+				p.reapContainer(ctx, c.ID, "task "+c.Labels[container.LabelTaskID])
+			}
+		case container.RolePause:
+			if p.leaked(c, running) {
+				p.reapContainer(ctx, c.ID, "network of allocation "+c.Labels[container.LabelAllocID])
+			}
+		}
+	}
+	return nil
+}
+
+// dangling: a task container of this node that no task here owns. Which node
+// this is only tasks tell; before the first one nothing is touched.
+func (d *Driver) dangling(c engineapi.Summary) bool {
+	node := d.nodeID()
+	if node == "" || c.Labels[container.LabelNodeID] != node {
+		return false
+	}
+	for _, t := range d.tasks.All() {
+		if t.state.ContainerID == c.ID {
+			return false
+		}
+	}
+	return !d.tasks.Starting(c.Labels[container.LabelTaskID])
+}
+
+// leaked: a pause container that nobody has named since the plugin started, whose
+// allocation directory is gone and that no container of its allocation uses
+// (task-driver PN-9). One whose directory we never learned stays.
+func (p *parts) leaked(c engineapi.Summary, running []engineapi.Summary) bool {
+	dir, known := p.state.Pauses()[c.ID]
+	if !known || p.pauseClaimed(c.ID) {
+		return false
+	}
+	for _, other := range running {
+		if other.ID != c.ID && other.Labels[container.LabelAllocID] == c.Labels[container.LabelAllocID] {
+			return false
+		}
+	}
+	_, err := os.Stat(dir)
+	return os.IsNotExist(err)
+}
+
+// reapContainer removes a container or, in a dry run, says that it would.
+func (p *parts) reapContainer(ctx context.Context, id, what string) {
+	if p.config.GC.Dangling.DryRun {
+		p.logger.Info("dangling container would be removed", "container_id", id, "of", what)
+		return
+	}
+	p.logger.Info("removing dangling container", "container_id", id, "of", what)
+	if err := p.engine.Remove(ctx, id); err != nil && !errdefs.IsNotFound(err) {
+		p.logger.Error("could not remove dangling container", "container_id", id, "error", err)
+		return
+	}
+	p.state.DropPause(id)
+}

@@ -1,0 +1,151 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/driver/container"
+)
+
+func TestReaper(t *testing.T) {
+	old, young := time.Now().Add(-time.Hour), time.Now()
+	ours := func(role string, more ...string) map[string]string {
+		labels := map[string]string{
+			container.LabelDriver: container.DriverName, container.LabelRole: role,
+			container.LabelNodeID: "node", container.LabelAllocID: "gone", container.LabelTaskID: "gone/t/1",
+		}
+		for i := 0; i < len(more); i += 2 {
+			labels[more[i]] = more[i+1]
+		}
+		return labels
+	}
+	fill := func(b *bench) string {
+		id, _ := b.start(b.task(nil))
+		b.engine.containers[id].created = old
+		b.engine.put("dangling", ours(container.RoleTask), true, old)
+		b.engine.put("young", ours(container.RoleTask), true, young)
+		b.engine.put("stopped", ours(container.RoleTask), false, old)
+		b.engine.put("other node", ours(container.RoleTask, container.LabelNodeID, "other"), true, old)
+		b.engine.put("foreign", map[string]string{"com.hashicorp.nomad.alloc_id": "x"}, true, old)
+		b.engine.put("pause of unknown origin", ours(container.RolePause), true, old)
+		return id
+	}
+	t.Run("only dangling tasks of this node go", func(t *testing.T) {
+		b := newBench(t, nil)
+		id := fill(b)
+		p, err := b.driver.ready()
+		must.NoError(t, err)
+		before := len(b.engine.names())
+		must.NoError(t, b.driver.reapOnce(t.Context(), p, time.Now()))
+		must.SliceNotContains(t, b.engine.names(), "dangling")
+		must.Len(t, before-1, b.engine.names())
+		must.NotNil(t, b.engine.find(id))
+	})
+	t.Run("a dry run only tells", func(t *testing.T) {
+		b := newBench(t, func(c *config.Plugin) { c.GC.Dangling.DryRun = true })
+		fill(b)
+		p, err := b.driver.ready()
+		must.NoError(t, err)
+		must.NoError(t, b.driver.reapOnce(t.Context(), p, time.Now()))
+		must.Eq(t, 0, b.engine.called("remove"))
+	})
+	t.Run("nothing goes before the node is known", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.put("dangling", ours(container.RoleTask), true, old)
+		p, err := b.driver.ready()
+		must.NoError(t, err)
+		must.NoError(t, b.driver.reapOnce(t.Context(), p, time.Now()))
+		must.Len(t, 1, b.engine.names())
+	})
+	t.Run("the engine fails", func(t *testing.T) {
+		b := newBench(t, nil)
+		p, err := b.driver.ready()
+		must.NoError(t, err)
+		b.engine.fail("list", errAway)
+		must.ErrorIs(t, b.driver.reapOnce(t.Context(), p, time.Now()), errAway)
+	})
+}
+
+func TestLeakedPauseContainers(t *testing.T) {
+	old := time.Now().Add(-time.Hour)
+	for _, tc := range []struct {
+		name    string
+		prepare func(t *testing.T, b *bench, p *parts, pauseID string)
+		reaped  bool
+	}{
+		{"its allocation is gone", func(t *testing.T, b *bench, p *parts, id string) {
+			p.state.KeepPause(id, filepath.Join(b.allocs, "gone"))
+		}, true},
+		{"its directory is not known", func(*testing.T, *bench, *parts, string) {}, false},
+		{"its allocation exists", func(t *testing.T, b *bench, p *parts, id string) {
+			p.state.KeepPause(id, b.allocs)
+		}, false},
+		{"somebody named it", func(t *testing.T, b *bench, p *parts, id string) {
+			p.state.KeepPause(id, filepath.Join(b.allocs, "gone"))
+			p.claimPause(id)
+		}, false},
+		{"a task uses it", func(t *testing.T, b *bench, p *parts, id string) {
+			p.state.KeepPause(id, filepath.Join(b.allocs, "gone"))
+			b.engine.put("task", map[string]string{
+				container.LabelDriver: container.DriverName, container.LabelRole: container.RoleTask, container.LabelAllocID: "a",
+			}, true, old)
+		}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, nil)
+			p, err := b.driver.ready()
+			must.NoError(t, err)
+			pause := b.engine.put("pause", map[string]string{
+				container.LabelDriver: container.DriverName, container.LabelRole: container.RolePause, container.LabelAllocID: "a",
+			}, true, old)
+			tc.prepare(t, b, p, pause.id)
+			must.NoError(t, b.driver.reapOnce(t.Context(), p, time.Now()))
+			must.Eq(t, tc.reaped, b.engine.find(pause.id) == nil)
+		})
+	}
+}
+
+func TestStateFile(t *testing.T) {
+	dir := t.TempDir()
+	first := newStateFile(dir, hclog.NewNullLogger())
+	must.True(t, first.Open())
+	first.Doom("a")
+	first.Doom("a")
+	first.Doom("b")
+	first.Buried("b")
+	first.KeepPause("p", "/alloc/1")
+
+	second := newStateFile(dir, hclog.NewNullLogger())
+	must.False(t, second.Open(), must.Sprint("one process owns it"))
+	second.Doom("in memory")
+	must.Eq(t, []string{"in memory"}, second.Doomed())
+
+	first.Close()
+	third := newStateFile(dir, hclog.NewNullLogger())
+	must.True(t, third.Open())
+	defer third.Close()
+	must.Eq(t, []string{"a"}, third.Doomed())
+	must.Eq(t, map[string]string{"p": "/alloc/1"}, third.Pauses())
+	third.DropPause("p")
+	must.MapEmpty(t, third.Pauses())
+}
+
+func TestStateFileDamaged(t *testing.T) {
+	dir := t.TempDir()
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "driver.json"), []byte("{"), 0o600))
+	s := newStateFile(dir, hclog.NewNullLogger())
+	must.True(t, s.Open())
+	defer s.Close()
+	must.SliceEmpty(t, s.Doomed())
+	s.Doom("a")
+	must.Eq(t, []string{"a"}, s.Doomed())
+}

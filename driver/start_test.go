@@ -1,0 +1,230 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/hashicorp/nomad/nomad/structs"
+	"github.com/hashicorp/nomad/plugins/drivers"
+	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/compat"
+	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/driver/container"
+)
+
+func internal(text string) error { return fmt.Errorf("%s: %w", text, errdefs.ErrInternal) }
+
+// TestStartFailures: nothing is left behind after any failure (task-driver ST-5),
+// and only what may pass by itself is recoverable.
+func TestStartFailures(t *testing.T) {
+	noUser := internal("unable to find user nobody2: no matching entries in passwd file")
+	for _, tc := range []struct {
+		name        string
+		prepare     func(*bench)
+		change      func(*config.Task)
+		gpus        []string
+		wantErr     string
+		recoverable bool
+		created     bool // a container was made and taken back
+	}{
+		{name: "no image", change: func(o *config.Task) { o.Image = "" }, wantErr: "image name required"},
+		{name: "privileged is not allowed", change: func(o *config.Task) { o.Privileged = true }, wantErr: "Docker privileged mode is disabled"},
+		{
+			name: "image cannot be had", wantErr: "no such tag",
+			prepare: func(b *bench) { b.images.fail = errors.New("no such tag") },
+		},
+		{
+			name: "image may come later", wantErr: "registry away", recoverable: true,
+			prepare: func(b *bench) {
+				b.images.fail = structs.NewRecoverableError(errors.New("registry away"), true)
+			},
+		},
+		{
+			name: "create refused", wantErr: `failed to create container: unable to find user`,
+			prepare: func(b *bench) { b.engine.fail("create", noUser) },
+		},
+		{
+			name: "create while the engine goes away", wantErr: "failed to create container", recoverable: true,
+			prepare: func(b *bench) { b.engine.fail("create", slices.Repeat([]error{errAway}, transientTries+1)...) },
+		},
+		{
+			name: "start refused", wantErr: "Failed to start container", created: true,
+			prepare: func(b *bench) { b.engine.fail("start", internal("exec: \"x\": executable file not found in $PATH")) },
+		},
+		{
+			name: "network is gone at start", wantErr: "is gone", recoverable: true, created: true,
+			prepare: func(b *bench) { b.engine.fail("start", errNoSuch) },
+		},
+		{
+			name: "logs cannot be collected", wantErr: "failed to start the log collection", recoverable: true, created: true,
+			prepare: func(b *bench) { b.logs.fail = errors.New("no pipe") },
+		},
+		{name: "unknown GPU", gpus: []string{"GPU-x"}, wantErr: `reserved "GPU-x" is not on this node; it has GPU-a, GPU-b, MIG-c`, recoverable: true},
+		{
+			name: "unhealthy GPU", gpus: []string{"GPU-a"}, wantErr: "fell off the bus", recoverable: true,
+			prepare: func(b *bench) { b.host.inv.GPUs[0].Unhealthy = "fell off the bus" },
+		},
+		{
+			name: "no driver any more", gpus: []string{"GPU-a"}, wantErr: "no NVIDIA driver now: unloaded", recoverable: true,
+			prepare: func(b *bench) { b.host.inv.Driver.Version, b.host.inv.Reason = "", "unloaded" },
+		},
+		{
+			name: "image needs a newer driver", gpus: []string{"GPU-a"}, wantErr: `needs CUDA 13.0; this node's driver 535.104.05 supports CUDA 12.2`,
+			prepare: func(b *bench) {
+				b.meta.absent = true
+				b.meta.md = compat.Metadata{Labels: map[string]string{"com.nvidia.cuda.version": "13.0"}}
+			},
+		},
+		{
+			name: "GPU count", gpus: []string{"GPU-a"}, change: func(o *config.Task) { two := 2; o.GPU.Count = &two },
+			wantErr: "requested 2 GPUs, got 1", recoverable: true,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, nil)
+			if tc.prepare != nil {
+				tc.prepare(b)
+			}
+			cfg := b.task(tc.change, tc.gpus...)
+			_, _, err := b.StartTask(cfg)
+			must.ErrorContains(t, err, tc.wantErr)
+			must.Eq(t, tc.recoverable, structs.IsRecoverable(err))
+			must.SliceEmpty(t, b.engine.names())
+			must.Eq(t, 0, b.images.inUse())
+			must.False(t, b.driver.gpus.knows(cfg.ID))
+			must.False(t, b.driver.tasks.Starting(cfg.ID))
+			must.Eq(t, tc.created, b.engine.called("start") > 0)
+			_, err = b.InspectTask(cfg.ID)
+			must.ErrorContains(t, err, drivers.ErrTaskNotFound.Error())
+		})
+	}
+}
+
+func TestRefusalComesBeforeThePull(t *testing.T) {
+	b := newBench(t, nil)
+	b.meta.absent = true
+	b.meta.md = compat.Metadata{Labels: map[string]string{"com.nvidia.cuda.version": "13.0"}}
+	_, _, err := b.StartTask(b.task(nil, "GPU-a"))
+	must.ErrorContains(t, err, "needs CUDA 13.0")
+	must.Eq(t, 0, b.images.pulls)
+	must.Eq(t, []string{"local registry.example/img:1", "remote registry.example/img:1"}, b.meta.asked)
+	recent, total := b.driver.refusals.Refusals()
+	must.Eq(t, 1, total)
+	must.Eq(t, err.Error(), "rpc error: code = Unknown desc = "+recent[0].Reason)
+}
+
+func TestCheckAfterThePullWithoutRegistry(t *testing.T) {
+	b := newBench(t, nil)
+	b.meta.absent, b.meta.noRemote = true, errors.New("registry away")
+	b.meta.md = compat.Metadata{Labels: map[string]string{"com.nvidia.cuda.version": "13.0"}}
+	_, _, err := b.StartTask(b.task(nil, "GPU-a"))
+	must.ErrorContains(t, err, "needs CUDA 13.0")
+	must.Eq(t, 1, b.images.pulls)
+	must.Eq(t, 0, b.engine.called("create"))
+	must.Eq(t, 0, b.images.inUse())
+}
+
+func TestMovingTagsAskTheRegistry(t *testing.T) {
+	for _, tc := range []struct {
+		ref   string
+		force bool
+		first string
+	}{
+		{"img:1", false, "local img:1"},
+		{"img:1", true, "remote img:1"},
+		{"img", false, "remote img"},
+		{"img:latest", false, "remote img:latest"},
+	} {
+		b := newBench(t, nil)
+		b.start(b.task(func(o *config.Task) { o.Image, o.ForcePull = tc.ref, tc.force }, "GPU-a"))
+		must.Eq(t, tc.first, b.meta.asked[0])
+	}
+}
+
+func TestCreateRetries(t *testing.T) {
+	t.Run("transient failures", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.fail("create", errAway, internal("database is locked"))
+		b.start(b.task(nil))
+		must.Eq(t, 3, b.engine.called("create"))
+	})
+	t.Run("the image vanished", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.fail("create", errNoImage)
+		b.start(b.task(nil))
+		must.Eq(t, 2, b.images.pulls)
+		must.Eq(t, 1, b.images.inUse())
+	})
+	t.Run("a fault of the request is final at once", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.fail("create", fmt.Errorf("invalid volume specification: %w", errdefs.ErrInvalidArgument))
+		_, _, err := b.StartTask(b.task(nil))
+		must.Error(t, err)
+		must.Eq(t, 1, b.engine.called("create"))
+	})
+	t.Run("an id that the runtime still knows", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.fail("start", internal("OCI runtime create failed: container with id exists: permission denied"))
+		b.start(b.task(nil))
+		must.Eq(t, 2, b.engine.called("create"))
+		must.Len(t, 1, b.engine.names())
+	})
+}
+
+func TestNameConflicts(t *testing.T) {
+	name := func(b *bench, cfg *drivers.TaskConfig) string {
+		return container.Name(config.DefaultPlugin(), cfg)
+	}
+	t.Run("a dead one of ours is replaced", func(t *testing.T) {
+		b := newBench(t, nil)
+		cfg := b.task(nil)
+		old := b.engine.put(name(b, cfg), map[string]string{container.LabelDriver: container.DriverName}, false, time.Now())
+		id, _ := b.start(cfg)
+		must.NotEq(t, old.id, id)
+		must.Len(t, 1, b.engine.names())
+	})
+	t.Run("a running one of another start is replaced", func(t *testing.T) {
+		b := newBench(t, nil)
+		cfg := b.task(nil)
+		old := b.engine.put(name(b, cfg), map[string]string{
+			container.LabelDriver: container.DriverName, container.LabelSpecHash: "other",
+		}, true, time.Now())
+		id, _ := b.start(cfg)
+		must.NotEq(t, old.id, id)
+	})
+	t.Run("a running one of this start is adopted", func(t *testing.T) {
+		b := newBench(t, nil)
+		cfg := b.task(nil)
+		id, _ := b.start(cfg)
+		b.driver.tasks.Forget(cfg.ID) // as after a crash of the plugin
+		again, _ := b.start(cfg)
+		must.Eq(t, id, again)
+		must.Eq(t, 1, b.engine.called("start"))
+		must.Eq(t, []string{"ship " + id, "ship " + id}, b.logs.log)
+	})
+	t.Run("a foreign one is left alone", func(t *testing.T) {
+		b := newBench(t, nil)
+		cfg := b.task(nil)
+		foreign := b.engine.put(name(b, cfg), nil, false, time.Now())
+		_, _, err := b.StartTask(cfg)
+		must.ErrorContains(t, err, "a container that is not ours has the name")
+		must.Eq(t, []string{foreign.name}, b.engine.names())
+	})
+}
+
+func TestStartTwice(t *testing.T) {
+	b := newBench(t, nil)
+	cfg := b.task(nil)
+	b.start(cfg)
+	_, _, err := b.StartTask(cfg)
+	must.ErrorContains(t, err, fmt.Sprintf("task with ID %q already started", cfg.ID))
+	must.Len(t, 1, b.engine.names())
+}

@@ -1,0 +1,115 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/nomad/plugins/drivers"
+)
+
+// cpusetPeriod is how often a task's CPUs follow the agent's choice on cgroup
+// version 2 (task-driver CP-3).
+const cpusetPeriod = time.Second
+
+// pinCPUs moves the container's processes into the agent's cpuset on cgroup
+// version 1 (task-driver CP-1). On version 2 a loop follows the agent.
+func (s *starting) pinCPUs() error {
+	dir := cpusetDir(s.cfg)
+	if dir == "" || cgroupV2() || s.options.CpusetCPUs != "" || s.found.State == nil || s.found.State.Pid == 0 {
+		return nil
+	}
+	if err := movePids(s.found.State.Pid, dir); err != nil {
+		return recoverable(fmt.Errorf("failed to move container %q into cpuset %q: %w", s.id, dir, err))
+	}
+	return nil
+}
+
+// cpusetDir is the cgroup that the agent made for the task; empty when it made none.
+func cpusetDir(cfg *drivers.TaskConfig) string {
+	if cfg.Resources == nil || cfg.Resources.LinuxResources == nil {
+		return ""
+	}
+	return cfg.Resources.LinuxResources.CpusetCgroupPath
+}
+
+// movePids moves a process and all others of its cpuset cgroup. Processes that
+// end meanwhile are fine.
+func movePids(pid int, dir string) error {
+	pids := []int{pid}
+	if path, err := cgroupPath(pid, "cpuset"); err == nil {
+		if all, err := cgroupPids(filepath.Join(cgroupRoot, "cpuset", path)); err == nil {
+			pids = append(pids, all...)
+		}
+	}
+	procs := filepath.Join(dir, "cgroup.procs")
+	for _, p := range pids {
+		err := os.WriteFile(procs, []byte(strconv.Itoa(p)), 0o644)
+		if err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// followCPUs copies the agent's choice of CPUs into a container's cgroup until
+// the task ends. Cgroup version 2 only.
+func (t *task) followCPUs(from, to string) {
+	tick := time.NewTicker(cpusetPeriod)
+	defer tick.Stop()
+	for {
+		copyCPUs(from, to)
+		select {
+		case <-tick.C:
+		case <-t.done:
+			return
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+// copyCPUs writes only what differs; a cgroup that is gone is nothing to report.
+func copyCPUs(from, to string) {
+	want, err := os.ReadFile(filepath.Join(from, "cpuset.cpus"))
+	if err != nil {
+		return
+	}
+	file := filepath.Join(to, "cpuset.cpus")
+	have, err := os.ReadFile(file)
+	if err != nil || bytes.Equal(want, have) {
+		return
+	}
+	_ = os.WriteFile(file, want, 0o644) // tried again in a second
+}
+
+// attachCgroup finds the container's cgroup on version 2 through its main
+// process, whatever the engine's cgroup driver calls it, and starts to follow
+// the agent's CPUs.
+func (d *Driver) attachCgroup(p *parts, t *task) {
+	defer d.guard("cgroup")
+	found, err := p.engine.Inspect(t.ctx, t.state.ContainerID)
+	if err != nil || found.State == nil || found.State.Pid == 0 {
+		return
+	}
+	path, err := cgroupPath(found.State.Pid, "")
+	if err != nil {
+		d.logger.Debug("the container's cgroup is not known", "task_id", t.cfg.ID, "error", err)
+		return
+	}
+	t.setCgroupDir(filepath.Join(cgroupRoot, path))
+	if from := cpusetDir(t.cfg); from != "" && !t.state.CPUSetByUser {
+		if !filepath.IsAbs(from) {
+			from = filepath.Join(cgroupRoot, from)
+		}
+		t.followCPUs(from, t.cgroup())
+	}
+}
