@@ -134,7 +134,7 @@ func newSiteIn(t *testing.T, stateDir string, change func(*config.Plugin)) *site
 	d := newTestDriver(t, stateDir)
 	cfg := config.DefaultPlugin()
 	cfg.GPU.APIAddress = ""
-	cfg.GPU.VolumeMode = config.VolumeModeBind
+	cfg.GPU.VolumeMode, cfg.GPU.VolumeSocketDir = config.VolumeModeBind, ""
 	cfg.GPU.VolumesPath = filepath.Join(stateDir, "volumes")
 	cfg.GPU.DriverRoot = filepath.Join(stateDir, "no-driver")
 	cfg.GC.Image = false

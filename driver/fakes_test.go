@@ -235,7 +235,7 @@ func newBench(t *testing.T, change func(*config.Plugin)) *bench {
 	t.Cleanup(func() { stop(); b.driver.Shutdown() })
 
 	cfg := config.DefaultPlugin()
-	cfg.GPU.APIAddress, cfg.GPU.VolumeMode = "", config.VolumeModeBind
+	cfg.GPU.APIAddress, cfg.GPU.VolumeSocketDir, cfg.GPU.VolumeMode = "", "", config.VolumeModeBind
 	if change != nil {
 		change(cfg)
 	}

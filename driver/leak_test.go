@@ -25,7 +25,7 @@ func TestNothingRunsAfterShutdown(t *testing.T) {
 	d := NewPlugin(hclog.NewNullLogger(), "0.0.1")
 	d.stateDir, d.build, b.driver, b.DriverPlugin = t.TempDir(), b.parts, d, d
 	cfg := config.DefaultPlugin()
-	cfg.GPU.APIAddress, cfg.GPU.VolumeMode = "127.0.0.1:0", config.VolumeModeBind
+	cfg.GPU.APIAddress, cfg.GPU.VolumeSocketDir, cfg.GPU.VolumeMode = "127.0.0.1:0", "", config.VolumeModeBind
 	var data []byte
 	must.NoError(t, base.MsgPackEncode(&data, cfg))
 	must.NoError(t, d.SetConfig(&base.Config{PluginConfig: data}))

@@ -93,7 +93,7 @@ func TestMissingCertificatesDoNotStopTheAgent(t *testing.T) {
 	d.stateDir = t.TempDir()
 	cfg := config.DefaultPlugin()
 	cfg.Endpoint, cfg.TLS.CA = "tcp://127.0.0.1:1", "/nowhere/ca.pem"
-	cfg.GPU.APIAddress, cfg.GPU.VolumeMode = "", config.VolumeModeBind
+	cfg.GPU.APIAddress, cfg.GPU.VolumeSocketDir, cfg.GPU.VolumeMode = "", "", config.VolumeModeBind
 	var data []byte
 	must.NoError(t, base.MsgPackEncode(&data, cfg))
 	must.NoError(t, d.SetConfig(&base.Config{PluginConfig: data}))

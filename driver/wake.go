@@ -31,7 +31,7 @@ func (d *Driver) wake(p *parts) {
 	if p.state.Open() {
 		imageState = filepath.Join(d.stateDir, "images.json")
 	}
-	p.serve()
+	p.serve(d.refresh.Now)
 	if p.engine == nil {
 		return
 	}
@@ -55,12 +55,13 @@ func (p *parts) loop(d *Driver, name string, run func()) {
 	})
 }
 
-// serve starts the REST server and the volume socket.
-func (p *parts) serve() {
+// serve starts the REST server and the volume socket; changed is called when one
+// of them is taken or lost.
+func (p *parts) serve(changed func()) {
 	cfg := serve.Config{
-		APIAddress: p.config.GPU.APIAddress, API: p.api, Volumes: p.volumePlugin, Logger: p.logger,
+		APIAddress: p.config.GPU.APIAddress, API: p.api, Volumes: p.volumePlugin, Logger: p.logger, Changed: changed,
 	}
-	if p.config.GPU.VolumeMode == config.VolumeModePlugin && p.config.GPU.Injection == config.InjectionVolume {
+	if p.config.GPU.Injection == config.InjectionVolume {
 		cfg.VolumeSocketDir = p.config.GPU.VolumeSocketDir
 	}
 	server, err := serve.Start(p.ctx, cfg)

@@ -10,8 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/hashicorp/nomad/api"
 	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/e2e/harness"
 )
 
 // gpuView prints what a task sees of GPUs and of the driver volume, then waits.
@@ -96,13 +99,7 @@ func TestOneOfFourGPUs(t *testing.T) {
 			}
 		}
 		must.Eq(t, v.nodes, gpus)
-		var mounted []string
-		for _, m := range detail.Mounts {
-			if m.Destination == "/usr/local/nvidia" {
-				mounted = append(mounted, fmt.Sprintf("%s %s %s rw=%v", m.Name, m.Driver, m.Source, m.RW))
-			}
-		}
-		must.Eq(t, []string{"nvidia_driver_352.39 nvidia-docker /var/lib/nvidia-docker/volumes/nvidia_driver/352.39 rw=false"}, mounted)
+		must.Eq(t, []string{"bind  /var/lib/nvidia-docker/volumes/nvidia_driver/352.39 rw=false"}, volumeMounts(detail))
 	})
 
 	t.Run("two jobs hold different GPUs and a fifth waits", func(t *testing.T) {
@@ -121,6 +118,28 @@ func TestOneOfFourGPUs(t *testing.T) {
 		_, err = s.agent.WaitAlloc(s.ctx, "five", api.AllocClientStatusRunning)
 		must.NoError(t, err)
 	})
+}
+
+// volumeMounts describes what a container has at /usr/local/nvidia.
+func volumeMounts(detail container.InspectResponse) []string {
+	var found []string
+	for _, m := range detail.Mounts {
+		if m.Destination == "/usr/local/nvidia" {
+			found = append(found, fmt.Sprintf("%s %s %s rw=%v", m.Type, m.Name, m.Source, m.RW))
+		}
+	}
+	return found
+}
+
+// TestNamedVolume: with volume_mode = "plugin" the task has the named volume of
+// nvidia-docker's volume driver, and sees the same.
+func TestNamedVolume(t *testing.T) {
+	s := newSite(t, "k80x4-352", func(cfg *harness.AgentConfig) { cfg.DriverGPU = `volume_mode = "plugin"` })
+	alloc := s.run(job{name: "named", image: imageCUDA75, script: gpuView, gpus: 1})
+	v := s.view(alloc)
+	must.Len(t, 1, v.smi)
+	must.False(t, v.lines["volume writable"])
+	must.Eq(t, []string{"volume nvidia_driver_352.39 /var/lib/nvidia-docker/volumes/nvidia_driver/352.39 rw=false"}, volumeMounts(s.inspect(alloc.ID)))
 }
 
 func TestNoReservationNoGPU(t *testing.T) {

@@ -41,7 +41,7 @@ func DefaultPlugin() *Plugin {
 		EngineDownGraceText:       defaultEngineDownGrace,
 		EngineDownGrace:           5 * time.Minute,
 		Logs:                      Logs{Collector: CollectorNomad, MaxFiles: defaultMaxFiles, MaxFileSizeMiB: defaultMaxFileSizeMiB},
-		GPU:                       GPU{APIAddress: defaultAPIAddress, AllowOverride: true},
+		GPU:                       GPU{APIAddress: defaultAPIAddress, VolumeSocketDir: defaultVolumeSocketDir, AllowOverride: true},
 	}
 	p.Logging.fill()
 	p.GPU.fill()

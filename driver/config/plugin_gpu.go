@@ -29,7 +29,10 @@ const (
 	// InjectionRuntime leaves them to the engine runtime of nvidia_runtime.
 	InjectionRuntime = "runtime"
 
-	defaultDriverRoot      = "/"
+	defaultDriverRoot = "/"
+	// A named volume whose socket nobody serves holds up the engine's start by
+	// half a minute to a minute, at every boot (figures in docs/driver-volume.md).
+	defaultVolumeMode      = VolumeModeBind
 	defaultVolumesPath     = "/var/lib/nvidia-docker/volumes"
 	defaultVolumeSocketDir = "/run/docker/plugins"
 	defaultVolumeFiles     = "auto"
@@ -48,7 +51,7 @@ var (
 var gpuKeys = keys{
 	"driver_root":       attrOr("driver_root", "string", `"`+defaultDriverRoot+`"`),
 	"nvml_library":      attrOr("nvml_library", "string", `""`),
-	"volume_mode":       attrOr("volume_mode", "string", `"`+VolumeModePlugin+`"`),
+	"volume_mode":       attrOr("volume_mode", "string", `"`+defaultVolumeMode+`"`),
 	"volumes_path":      attrOr("volumes_path", "string", `"`+defaultVolumesPath+`"`),
 	"volume_socket_dir": attrOr("volume_socket_dir", "string", `"`+defaultVolumeSocketDir+`"`),
 	"volume_files":      attrOr("volume_files", "string", `"`+defaultVolumeFiles+`"`),
@@ -71,7 +74,8 @@ type GPU struct {
 	VolumeMode string `codec:"volume_mode"`
 	// VolumesPath is the directory of the driver volumes.
 	VolumesPath string `codec:"volumes_path"`
-	// VolumeSocketDir is where the engine looks for volume plugins.
+	// VolumeSocketDir is where the engine looks for volume plugins; empty serves
+	// no volume plugin.
 	VolumeSocketDir string `codec:"volume_socket_dir"`
 	// VolumeFiles is "auto" (hard link, else reflink, else copy), "link" or "copy".
 	VolumeFiles string `codec:"volume_files"`
@@ -89,17 +93,16 @@ type GPU struct {
 	Defaults GPUDefaults `codec:"defaults"`
 }
 
-// fill puts defaults in place of empty values. APIAddress has none, because the
-// empty one turns the server off.
+// fill puts defaults in place of empty values. APIAddress and VolumeSocketDir
+// have none, because the empty one turns the server off.
 func (g *GPU) fill() {
 	for _, d := range []struct {
 		value     *string
 		byDefault string
 	}{
 		{&g.DriverRoot, defaultDriverRoot},
-		{&g.VolumeMode, VolumeModePlugin},
+		{&g.VolumeMode, defaultVolumeMode},
 		{&g.VolumesPath, defaultVolumesPath},
-		{&g.VolumeSocketDir, defaultVolumeSocketDir},
 		{&g.VolumeFiles, defaultVolumeFiles},
 		{&g.Requirements, RequirementsEnforce},
 		{&g.Injection, InjectionVolume},
@@ -120,8 +123,13 @@ func (g *GPU) validate(f *faults) {
 		f.absolute("gpu.nvml_library", g.NVMLLibrary, "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")
 	}
 	f.absolute("gpu.volumes_path", g.VolumesPath, defaultVolumesPath)
-	f.absolute("gpu.volume_socket_dir", g.VolumeSocketDir, defaultVolumeSocketDir)
+	if g.VolumeSocketDir != "" {
+		f.absolute("gpu.volume_socket_dir", g.VolumeSocketDir, defaultVolumeSocketDir)
+	}
 	f.oneOf("gpu.volume_mode", g.VolumeMode, volumeModes...)
+	if g.VolumeMode == VolumeModePlugin && g.VolumeSocketDir == "" {
+		f.add("gpu.volume_socket_dir", "must not be empty with volume_mode = \"plugin\"; use for example %q, or volume_mode = \"bind\"", defaultVolumeSocketDir)
+	}
 	f.oneOf("gpu.volume_files", g.VolumeFiles, volumeFiles...)
 	f.oneOf("gpu.requirements", g.Requirements, requirementModes...)
 	f.oneOf("gpu.injection", g.Injection, injections...)

@@ -4,7 +4,6 @@
 package config
 
 import (
-	"errors"
 	"os"
 	"regexp"
 	"strings"
@@ -152,6 +151,7 @@ func TestPlugin_Rules(t *testing.T) {
 		{"nvml_library", `gpu { nvml_library = "/x" }`, `gpu { nvml_library = "x" }`, `gpu.nvml_library: "x" must be absolute`},
 		{"volumes_path", `gpu { volumes_path = "/x" }`, `gpu { volumes_path = "var/lib/x" }`,
 			`gpu.volumes_path: "var/lib/x" must be absolute; use for example "/var/lib/nvidia-docker/volumes"`},
+		{"plugin mode needs a socket", `gpu { volume_mode = "plugin" }`, `gpu { volume_mode = "plugin" volume_socket_dir = "" }`, `gpu.volume_socket_dir: must not be empty with volume_mode = "plugin"`},
 		{"volume_socket_dir", `gpu { volume_socket_dir = "/x" }`, `gpu { volume_socket_dir = "./x" }`, `gpu.volume_socket_dir: "./x" must be absolute`},
 		{"volume_mode", `gpu { volume_mode = "bind" }`, `gpu { volume_mode = "copy" }`, `gpu.volume_mode: "copy" is not known; use one of "plugin", "bind"`},
 		{"volume_files", `gpu { volume_files = "link" }`, `gpu { volume_files = "move" }`, `gpu.volume_files: "move" is not known; use one of "auto", "link", "copy"`},
@@ -181,25 +181,4 @@ func TestPlugin_AllFaultsAtOnce(t *testing.T) {
 	_, err := parsePlugin(t, `endpoint = "x" pids_limit = -1 gc { image_delay = "x" } gpu { driver_root = "x" volume_mode = "x" }`)
 	must.Error(t, err)
 	must.Len(t, 5, strings.Split(err.Error(), "\n"))
-}
-
-func TestPlugin_RequirementsFor(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name, operator, task, want string
-		override, refused          bool
-	}{
-		{name: "the operator's", operator: "warn", want: "warn"},
-		{name: "weaker, allowed", operator: "enforce", task: "ignore", override: true, want: "ignore"},
-		{name: "weaker, not allowed", operator: "enforce", task: "warn", refused: true},
-		{name: "stricter", operator: "ignore", task: "enforce", want: "enforce"},
-		{name: "the same", operator: "warn", task: "warn", want: "warn"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			p := &Plugin{GPU: GPU{Requirements: tc.operator, AllowOverride: tc.override}}
-			got, err := p.RequirementsFor(&Task{GPU: TaskGPU{Requirements: tc.task}})
-			must.Eq(t, tc.refused, errors.Is(err, ErrInvalid))
-			must.Eq(t, tc.want, got)
-		})
-	}
 }

@@ -30,7 +30,7 @@ type TaskGPU struct {
 	// Count is the number of reserved GPUs without which the task does not start;
 	// nil means that any number is right.
 	Count *int `codec:"count"`
-	// Requirements overrides the plugin's; empty means the plugin's. See Plugin.RequirementsFor.
+	// Requirements overrides the plugin's, if compat.Policy allows it; empty means the plugin's.
 	Requirements string `codec:"requirements"`
 	// MountPath is where the container finds the driver volume.
 	MountPath string `codec:"mount_path"`

@@ -54,7 +54,9 @@ func TestGPU_None(t *testing.T) {
 // writing, no runtime (cases DRV-01).
 func TestGPU_Grant(t *testing.T) {
 	t.Parallel()
-	r := assemble(t, grant(newInput(t, "")))
+	in := grant(newInput(t, ""))
+	in.Plugin.GPU.VolumeMode = "plugin"
+	r := assemble(t, in)
 	must.Eq(t, []container.DeviceMapping{
 		{PathOnHost: "/dev/nvidia0", PathInContainer: "/dev/nvidia0", CgroupPermissions: "rw"},
 		{PathOnHost: "/dev/nvidiactl", PathInContainer: "/dev/nvidiactl", CgroupPermissions: "rw"},

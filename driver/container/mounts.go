@@ -47,7 +47,7 @@ func mountPart(in *Input) (mountSet, findings) {
 		}
 	}
 	m.mounts = append(m.mounts, nomadMounts(in.Task.Mounts)...)
-	if v := driverVolume(in); v != nil && !m.holds(*v) {
+	if v := driverVolume(in); v != nil && !m.holds(in.GPU.Volume.Name, v.Target) {
 		m.mounts = append(m.mounts, *v)
 	}
 	f.merge(m.checkTargets())
@@ -130,19 +130,17 @@ func tmpfs(entries []string) map[string]string {
 	return all
 }
 
-// holds says whether the task itself mounts a volume just so.
-func (m *mountSet) holds(v mount.Mount) bool {
-	if v.Type != mount.TypeVolume {
-		return false
-	}
+// holds says whether the task itself mounts a named volume read-only at target, as
+// jobs for nvidia-docker do.
+func (m *mountSet) holds(name, target string) bool {
 	if slices.ContainsFunc(m.mounts, func(o mount.Mount) bool {
-		return o.Type == v.Type && o.Source == v.Source && o.ReadOnly && path.Clean(o.Target) == v.Target
+		return o.Type == mount.TypeVolume && o.Source == name && o.ReadOnly && path.Clean(o.Target) == target
 	}) {
 		return true
 	}
 	return m.volumeDriver == VolumeDriverName && slices.ContainsFunc(m.binds, func(b string) bool {
 		f := strings.Split(b, ":")
-		return len(f) == 3 && f[0] == v.Source && path.Clean(f[1]) == v.Target && slices.Contains(strings.Split(f[2], ","), "ro")
+		return len(f) == 3 && f[0] == name && path.Clean(f[1]) == target && slices.Contains(strings.Split(f[2], ","), "ro")
 	})
 }
 
