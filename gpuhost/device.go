@@ -3,10 +3,15 @@
 
 package gpuhost
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Inventory is what a host has, at one moment. It is read-only once returned.
 type Inventory struct {
+	// Time is when it was taken; zero while the driver has not answered yet.
+	Time   time.Time
 	Driver Driver
 	// GPUs are in NVML order (PCI bus order), which is not the order of minors.
 	GPUs []GPU

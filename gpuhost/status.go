@@ -9,6 +9,8 @@ import "time"
 type Readings struct {
 	// Time is when the sample was finished; zero before the first one.
 	Time time.Time
+	// Inventory is the one that the sample belongs to; nil before the first.
+	Inventory *Inventory
 	// GPUs has one entry for each GPU of the inventory, in its order.
 	GPUs []Reading
 }
@@ -37,9 +39,33 @@ type Reading struct {
 	ECCL2Errors        *uint64
 	ECCDeviceErrors    *uint64
 
+	MemoryTemperatureCelsius *uint64
+	FanPercent               *uint64 // of the maximum; beyond 100 is possible
+	EnergyMillijoules        *uint64 // since driver load
+	ThrottleReasons          *uint64 // NVML's bits; ThrottleNames names them
+	NVLinkRxKBps             *uint64 // of all links together; nil in the first sample
+	NVLinkTxKBps             *uint64
+	RetiredPagesSingleBit    *uint64
+	RetiredPagesDoubleBit    *uint64
+	RetiredPagesPending      *bool
+	RemappedRowsCorrected    *uint64
+	RemappedRowsUncorrected  *uint64
+	RemappedRowsPending      *bool
+	RemappedRowsFailed       *bool
+
 	// Processes that compute on the GPU; nil when the card does not tell,
 	// empty when there is none. Processes that ended meanwhile are left out.
 	Processes []Process
+
+	// MIG has one entry for each MIG device of the GPU, in the inventory's order.
+	MIG []MIGReading
+}
+
+// MIGReading is the live state of one MIG device.
+type MIGReading struct {
+	UUID             string
+	MemoryUsedBytes  *uint64
+	MemoryTotalBytes *uint64
 }
 
 // Process is one compute process on a GPU.

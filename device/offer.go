@@ -1,0 +1,189 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package device
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/nomad/plugins/device"
+
+	"github.com/gpu-docker/gpu-docker/gpuhost"
+)
+
+// instance is one id that a task can hold: a GPU, a MIG device, or a share of
+// either.
+type instance struct {
+	id        string // the UUID, with "::<share>" for a share
+	uuid      string // of the GPU or MIG device
+	gpu       *gpuhost.GPU
+	mig       *gpuhost.MIGDevice // nil for a whole GPU
+	unhealthy string             // empty if healthy
+	gone      bool               // not there any more, kept for one message
+}
+
+// group is a device group in the making.
+type group struct {
+	name      string
+	instances []*instance
+}
+
+// offer is what one message of the fingerprint stream says.
+type offer struct {
+	groups  []*group
+	byID    map[string]*instance
+	ignored map[string]string     // UUID to the option's id that hides it
+	devices []*device.DeviceGroup // the message, groups by name
+}
+
+// makeOffer turns an inventory into an offer, of which finish then makes the
+// message. mpsProblem is why MPS clients cannot be served, if they are to be.
+func makeOffer(inventory *gpuhost.Inventory, s *settings, mpsProblem string) *offer {
+	o := &offer{byID: make(map[string]*instance)}
+	o.ignored, _ = matchIgnored(s.IgnoredGPUIDs, inventory)
+	for i := range inventory.GPUs {
+		o.addGPU(&inventory.GPUs[i], s, mpsProblem)
+	}
+	return o
+}
+
+// addGPU offers a GPU: its MIG devices if it is in MIG mode, else itself.
+func (o *offer) addGPU(gpu *gpuhost.GPU, s *settings, mpsProblem string) {
+	if _, hidden := o.ignored[gpu.UUID]; hidden {
+		return
+	}
+	if !gpu.MIGEnabled {
+		o.addShares(&instance{uuid: gpu.UUID, gpu: gpu, unhealthy: firstOf(gpu.Unhealthy, mpsProblem)}, s)
+		return
+	}
+	if s.MIG == migOff {
+		return
+	}
+	problem := ""
+	if s.strategy == sharingMPS {
+		problem = "MPS is not supported on a GPU in MIG mode; turn MIG off or use \"time-slicing\""
+	}
+	for m := range gpu.MIGDevices {
+		mig := &gpu.MIGDevices[m]
+		if _, hidden := o.ignored[mig.UUID]; !hidden {
+			o.addShares(&instance{uuid: mig.UUID, gpu: gpu, mig: mig, unhealthy: firstOf(gpu.Unhealthy, problem)}, s)
+		}
+	}
+}
+
+// shareMark stands between a UUID and the number of a share.
+const shareMark = "::"
+
+// addShares offers one thing as often as the options say.
+func (o *offer) addShares(whole *instance, s *settings) {
+	if !s.shared() {
+		whole.id = whole.uuid
+		o.add(whole, s)
+		return
+	}
+	for n := range s.replicas {
+		share := *whole
+		share.id = whole.uuid + shareMark + strconv.Itoa(n)
+		o.add(&share, s)
+	}
+}
+
+func (o *offer) add(i *instance, s *settings) { o.addTo(groupName(i, s), i) }
+
+func (o *offer) addTo(name string, i *instance) {
+	o.byID[i.id] = i
+	at := slices.IndexFunc(o.groups, func(g *group) bool { return g.name == name })
+	if at < 0 {
+		o.groups = append(o.groups, &group{name: name})
+		at = len(o.groups) - 1
+	}
+	o.groups[at].instances = append(o.groups[at].instances, i)
+}
+
+// groupName is the device name that jobs ask for.
+func groupName(i *instance, s *settings) string {
+	name := "unknown"
+	if i.gpu.Model != nil {
+		name = *i.gpu.Model
+	}
+	if i.mig != nil {
+		name += " MIG " + i.mig.Profile
+	}
+	if s.GroupBy == groupByInstance {
+		name += " " + shortUUID(i.uuid)
+	}
+	return name
+}
+
+// shortUUID is the first block of a UUID, "1ab7d8d0" of "GPU-1ab7d8d0-…".
+func shortUUID(uuid string) string {
+	_, rest, found := strings.Cut(uuid, "-")
+	if !found {
+		return uuid
+	}
+	block, _, _ := strings.Cut(rest, "-")
+	return block
+}
+
+// keepGone adds ids of the last offer that somebody may hold and that are not
+// there any more, as unhealthy, for one message: Nomad would lose sight of them
+// without a word otherwise (cases DEV-10).
+func (o *offer) keepGone(last *offer, held func(id string) bool) {
+	if last == nil {
+		return
+	}
+	for _, g := range last.groups {
+		for _, i := range g.instances {
+			_, hidden := o.ignored[i.uuid]
+			if o.byID[i.id] != nil || i.gone || hidden || !held(i.id) {
+				continue
+			}
+			gone := *i
+			gone.gone, gone.unhealthy = true, "not there any more"
+			o.addTo(g.name, &gone)
+		}
+	}
+}
+
+// finish builds the message, once. Groups are sorted by name, instances are in the
+// order of the PCI bus.
+func (o *offer) finish(inventory *gpuhost.Inventory, s *settings) {
+	slices.SortFunc(o.groups, func(a, b *group) int { return strings.Compare(a.name, b.name) })
+	for _, g := range o.groups {
+		dg := &device.DeviceGroup{
+			Vendor: vendor, Type: deviceType, Name: g.name, Attributes: attributes(g, inventory, s),
+		}
+		for _, i := range g.instances {
+			dg.Devices = append(dg.Devices, &device.Device{
+				ID: i.id, Healthy: i.unhealthy == "", HealthDesc: i.unhealthy,
+				HwLocality: &device.DeviceLocality{PciBusID: i.gpu.PCIBusID},
+			})
+		}
+		o.devices = append(o.devices, dg)
+	}
+}
+
+// hasGone says whether the offer keeps something for one message only.
+func (o *offer) hasGone() bool {
+	for _, i := range o.byID {
+		if i.gone {
+			return true
+		}
+	}
+	return false
+}
+
+// same says whether two offers give the same message.
+func (o *offer) same(other *offer) bool { return reflect.DeepEqual(o.devices, other.devices) }
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,122 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package device
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/nomad/plugins/device"
+	"github.com/shoenig/test/must"
+)
+
+// taskNodes are the device nodes of a reservation as the task sees them.
+func taskNodes(r *device.ContainerReservation) []string {
+	var paths []string
+	for _, node := range r.Devices {
+		paths = append(paths, node.TaskPath)
+	}
+	return paths
+}
+
+// gpuNodes leaves the control nodes out.
+func gpuNodes(r *device.ContainerReservation) []string {
+	return slices.DeleteFunc(taskNodes(r), func(path string) bool {
+		return strings.Trim(strings.TrimPrefix(path, "/dev/nvidia"), "0123456789") != "" && !strings.Contains(path, "caps")
+	})
+}
+
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	p := testPlugin(t, sim)
+	r, err := p.Reserve([]string{k80third, k80first})
+	must.NoError(t, err)
+	must.Eq(t, map[string]string{"NVIDIA_VISIBLE_DEVICES": k80third + "," + k80first}, r.Envs)
+	must.Eq(t, []string{"/dev/nvidia2", "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}, taskNodes(r))
+	must.Eq(t, filepath.Join(sim.Root(), "dev/nvidia2"), r.Devices[0].HostPath)
+	must.Eq(t, "rw", r.Devices[0].CgroupPerms)
+	must.SliceEmpty(t, r.Mounts)
+	empty, err := p.Reserve(nil)
+	must.NoError(t, err)
+	must.Eq(t, &device.ContainerReservation{}, empty)
+}
+
+// TestReserve_minors: nodes go by the minor number, never by the index (cases
+// DEV-25).
+func TestReserve_minors(t *testing.T) {
+	t.Parallel()
+	p := testPlugin(t, simulated(t, "titanx4-361"))
+	r, err := p.Reserve([]string{"GPU-836c0c09-5b3a-77d4-90a5-1f4e3c2b6d70"})
+	must.NoError(t, err)
+	must.Eq(t, []string{"/dev/nvidia3"}, gpuNodes(r))
+}
+
+func TestReserve_faults(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	p := testPlugin(t, sim)
+	_, err := p.Reserve([]string{k80first, "GPU-unknown", "GPU-other"})
+	must.ErrorContains(t, err, `device "GPU-unknown" is unknown on this node; it offers `+k80first)
+	must.ErrorContains(t, err, `device "GPU-other"`)
+	must.NoError(t, os.Remove(filepath.Join(sim.Root(), "dev/nvidia1")))
+	_, err = p.Reserve([]string{k80second})
+	must.ErrorContains(t, err, "nvidia-modprobe -c 1")
+	must.ErrorContains(t, err, k80second)
+}
+
+func TestReserve_noDriver(t *testing.T) {
+	p := testPlugin(t, nil, func(c *Config) { c.DriverRoot = t.TempDir() })
+	_, err := p.Reserve([]string{k80first})
+	must.ErrorContains(t, err, `device "`+k80first+`" is unknown on this node: NVML library not found`)
+}
+
+// TestSharing: shares of one GPU are ids of their own and lead back to it (cases
+// DEV-28 and DEV-29).
+func TestSharing(t *testing.T) {
+	t.Parallel()
+	p := testPlugin(t, simulated(t, "k80x4-352"), func(c *Config) { c.Sharing = &SharingConfig{sharingTime, 4} })
+	groups := fingerprint(t, p).until(withUsable(16))
+	must.Len(t, 1, groups)
+	must.Eq(t, k80first+"::0", groups[0].Devices[0].ID)
+	must.Eq(t, k80first+"::3", groups[0].Devices[3].ID)
+	must.True(t, *groups[0].Attributes["shared"].Bool)
+	must.Eq(t, 4, *groups[0].Attributes["replicas"].Int)
+
+	r, err := p.Reserve([]string{k80first + "::0", k80first + "::1", k80second + "::3"})
+	must.NoError(t, err)
+	must.Eq(t, k80first+","+k80second, r.Envs["NVIDIA_VISIBLE_DEVICES"])
+	must.Eq(t, []string{"/dev/nvidia0", "/dev/nvidia1"}, gpuNodes(r))
+	_, err = p.Reserve([]string{k80first})
+	must.ErrorContains(t, err, "is unknown")
+	_, err = p.Reserve([]string{k80first + "::4"})
+	must.ErrorContains(t, err, "is unknown")
+}
+
+// TestMPS: the daemon decides about health; a task gets its pipes and a part of
+// the GPU (cases DEV-30).
+func TestMPS(t *testing.T) {
+	pipes := t.TempDir()
+	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", pipes)
+	p := testPlugin(t, simulated(t, "k80x4-352"), func(c *Config) { c.Sharing = &SharingConfig{sharingMPS, 4} })
+	s := fingerprint(t, p)
+	groups := s.until(func(g []*device.DeviceGroup) bool { return len(devices(g)) == 16 })
+	must.Zero(t, usable(groups))
+	must.StrContains(t, groups[0].Devices[0].HealthDesc, "MPS daemon not running")
+	_, err := p.Reserve([]string{k80first + "::0"})
+	must.ErrorContains(t, err, "MPS daemon not running")
+
+	must.NoError(t, os.WriteFile(filepath.Join(pipes, "control"), nil, 0o600))
+	s.until(withUsable(16))
+	r, err := p.Reserve([]string{k80first + "::0", k80first + "::2"})
+	must.NoError(t, err)
+	must.Eq(t, map[string]string{
+		"NVIDIA_VISIBLE_DEVICES": k80first, "CUDA_MPS_PIPE_DIRECTORY": "/tmp/nvidia-mps",
+		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=5759M",
+	}, r.Envs)
+	must.Eq(t, []*device.Mount{{HostPath: pipes, TaskPath: "/tmp/nvidia-mps"}}, r.Mounts)
+}

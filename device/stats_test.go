@@ -1,0 +1,129 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package device
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/plugins/device"
+	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/simhost"
+)
+
+// statistics reads a stream until a message is as wished.
+func statistics(t *testing.T, p *Plugin, wished func(map[string]*device.DeviceStats) bool) map[string]*device.DeviceStats {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	messages, err := p.Stats(ctx, time.Second)
+	must.NoError(t, err)
+	for message := range messages {
+		must.NoError(t, message.Error)
+		all := make(map[string]*device.DeviceStats)
+		for _, group := range message.Groups {
+			for id, stats := range group.InstanceStats {
+				all[id] = stats
+			}
+		}
+		if wished(all) {
+			cancel()
+			for range messages {
+			}
+			return all
+		}
+	}
+	t.Fatal("no such statistics")
+	return nil
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	must.NoError(t, sim.Fail("nvmlDeviceGetEncoderUtilization", 3, 1))
+	p := testPlugin(t, sim)
+	all := statistics(t, p, func(s map[string]*device.DeviceStats) bool { return len(s) == 4 })
+	stats := all[k80second]
+	must.False(t, stats.Timestamp.IsZero())
+	must.Eq(t, 56, *stats.Summary.IntNumeratorVal)
+	must.Eq(t, 11519, *stats.Summary.IntDenominatorVal)
+	must.Eq(t, "MiB", stats.Summary.Unit)
+	values := stats.Stats.Attributes
+	for name, want := range map[string]struct {
+		n, of int64
+		unit  string
+	}{
+		"Power usage": {71, 149, "W"}, "GPU utilization": {37, -1, "%"}, "Memory utilization": {4, -1, "%"},
+		"Temperature": {41, -1, "C"}, "Memory state": {56, 11519, "MiB"}, "BAR1 buffer state": {3, 16384, "MiB"},
+		"ECC L1 errors": {0, -1, "#"}, "Decoder utilization": {0, -1, "%"}, "Cores clock": {562, 875, "MHz"},
+	} {
+		value := values[name]
+		must.NotNil(t, value, must.Sprint(name))
+		must.Eq(t, want.n, *value.IntNumeratorVal, must.Sprint(name))
+		must.Eq(t, want.unit, value.Unit)
+		if want.of >= 0 {
+			must.Eq(t, want.of, *value.IntDenominatorVal, must.Sprint(name))
+		}
+	}
+	must.Eq(t, "N/A", *values["Encoder utilization"].StringVal)
+	must.Eq(t, "N/A", *values["PCIe received"].StringVal)
+}
+
+// TestStats_lost: a lost card has no numbers, the others keep theirs.
+func TestStats_lost(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	must.NoError(t, sim.Lose(0))
+	p := testPlugin(t, sim)
+	all := statistics(t, p, func(s map[string]*device.DeviceStats) bool { return len(s) >= 3 })
+	must.Eq(t, 41, *all[k80second].Stats.Attributes[statTemperature].IntNumeratorVal)
+	if lost := all[k80first]; lost != nil {
+		must.Eq(t, "N/A", *lost.Stats.Attributes[statTemperature].StringVal)
+		must.Eq(t, "N/A", *lost.Summary.StringVal)
+	}
+}
+
+// TestStats_processes: each process with its name and memory.
+func TestStats_processes(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	addProcess(t, sim)
+	p := testPlugin(t, sim)
+	all := statistics(t, p, func(s map[string]*device.DeviceStats) bool {
+		return s[k80first] != nil && s[k80first].Stats.Nested[statProcesses] != nil
+	})
+	process := all[k80first].Stats.Nested[statProcesses].Nested["4711"]
+	must.Eq(t, "train", *process.Attributes["Name"].StringVal)
+	must.Eq(t, 512, *process.Attributes["Memory"].IntNumeratorVal)
+}
+
+func addProcess(t *testing.T, sim *simhost.Host) {
+	t.Helper()
+	must.NoError(t, sim.Set(0, map[string]string{
+		"processes": `[{"pid": 4711, "name": "train", "used_bytes": 536870912}]`,
+	}))
+}
+
+// TestStats_slow: a slow host is asked less often, never twice at a time (cases
+// DEV-21).
+func TestStats_slow(t *testing.T) {
+	sim := simulated(t, "k80x4-352")
+	p := testPlugin(t, sim)
+	statistics(t, p, func(s map[string]*device.DeviceStats) bool { return len(s) == 4 })
+	must.NoError(t, sim.Slow("nvmlDeviceGetTemperature", 900*time.Millisecond, -1))
+	ctx, cancel := context.WithCancel(context.Background())
+	messages, err := p.Stats(ctx, time.Second)
+	must.NoError(t, err)
+	var times []time.Time
+	for len(times) < 4 {
+		<-messages
+		times = append(times, time.Now())
+	}
+	must.Greater(t, 1500*time.Millisecond, times[3].Sub(times[2]))
+	cancel()
+	for range messages {
+	}
+}

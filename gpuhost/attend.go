@@ -1,0 +1,106 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package gpuhost
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// lookAgain is how long to leave alone a library that sees fewer GPUs than the
+// PCI bus has, before it is started anew once more.
+const lookAgain = 10 * time.Second
+
+// attend sees to it that the session is that of the driver which is there now.
+func (h *Host) attend() error {
+	path, id, err := h.nvmlPlace()
+	now := stamp{kernel: h.root.kernelVersion(), library: id}
+	if h.session != nil && (err != nil || h.session.stamp != now) {
+		h.log.Info("the NVIDIA driver has changed", "was", h.session.stamp.kernel, "now", orUnknown(now.kernel))
+		h.leave()
+	}
+	if h.session != nil {
+		h.askAgain(h.session)
+		return nil
+	}
+	if err != nil {
+		if errors.Is(err, errNoLibraryFile) && h.cfg.NVMLLibrary == "" {
+			return &noSessionError{gone: true, reason: fmt.Sprintf("NVML library not found: no %s under %q; install the NVIDIA driver", nvmlName, h.root)}
+		}
+		return &noSessionError{gone: true, reason: err.Error()}
+	}
+	h.session, err = h.open(now, path)
+	return err
+}
+
+// leave ends the session and forgets what belonged to its driver.
+func (h *Host) leave() {
+	h.end(h.session)
+	h.session = nil
+	h.forgive()
+}
+
+// recount gives the session as many slots as NVML sees GPUs. A driver that went
+// away shows here; a library that sees other GPUs than the PCI bus has is
+// started anew, since NVML looks for GPUs only then (cases DEV-18).
+func (h *Host) recount() error {
+	count, err := h.count(h.session)
+	if err != nil {
+		return h.lostDriver(err)
+	}
+	onBus := h.root.pciGPUs()
+	seen := [2]int{len(onBus), count}
+	differ := len(onBus) > 0 && len(onBus) != count && !h.session.stuck()
+	if differ && (h.mismatch != seen || time.Since(h.mismatchTime) > lookAgain) {
+		h.mismatch, h.mismatchTime = seen, time.Now()
+		faults := h.keepFaults()
+		h.leave()
+		h.restoreFaults(faults)
+		if err := h.attend(); err != nil {
+			return err
+		}
+		if count, err = h.count(h.session); err != nil {
+			return h.lostDriver(err)
+		}
+	}
+	h.resize(h.session, count)
+	return nil
+}
+
+// lostDriver handles a session that cannot even count: the driver is gone, or
+// NVML fails or hangs as a whole.
+func (h *Host) lostDriver(err error) error {
+	var hung *HungError
+	if errors.As(err, &hung) {
+		return err
+	}
+	reason := h.explain(err, h.session.stamp, h.session.nvml.path)
+	h.leave()
+	return reason
+}
+
+// without is the inventory of a host whose driver does not answer. GPUs that were
+// there before stay listed, as unhealthy, where the driver fails; they are gone
+// where the driver is.
+func (h *Host) without(err error) *Inventory {
+	inventory := &Inventory{Reason: err.Error()}
+	inventory.Driver.KernelVersion = h.root.kernelVersion()
+	var none *noSessionError
+	if errors.As(err, &none) && none.gone || h.survey == nil {
+		if text := h.root.unsupportedHost(); text != "" {
+			inventory.Reason = text
+		}
+		return inventory
+	}
+	var hung *HungError
+	if errors.As(err, &hung) {
+		inventory.Driver = h.survey.inventory.Driver
+	}
+	for _, gpu := range h.survey.inventory.GPUs {
+		gpu.Unhealthy = err.Error()
+		inventory.GPUs = append(inventory.GPUs, gpu)
+	}
+	return inventory
+}

@@ -1,0 +1,104 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package gpuhost
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// cudaProbe is a running probe.
+type cudaProbe struct {
+	done   chan struct{} // closed when report and err are set
+	cancel context.CancelFunc
+	report *cudaReport
+	err    error
+}
+
+// startProbe starts this program again as a CUDA probe; nil without a CUDA
+// library.
+func (h *Host) startProbe() *cudaProbe {
+	inside, err := h.root.findLibrary(cudaName)
+	if err != nil {
+		return nil
+	}
+	place, err := h.root.regular(inside)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
+	probe := &cudaProbe{done: make(chan struct{}), cancel: cancel}
+	begin := time.Now()
+	go func() {
+		defer cancel()
+		probe.report, probe.err = runProbe(ctx, place)
+		close(probe.done)
+		if time.Since(begin) > probeWait {
+			h.inventory.expire()
+			h.watchers.wake()
+		}
+	}()
+	return probe
+}
+
+// runProbe runs a probe to its end. All GPUs are asked, in the order of the PCI
+// bus, whatever the environment of this process says.
+func runProbe(ctx context.Context, library string) (*cudaReport, error) {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = []string{"gpu-docker-cuda-probe"}
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return name == "CUDA_VISIBLE_DEVICES" || name == "CUDA_DEVICE_ORDER"
+	}), "CUDA_DEVICE_ORDER=PCI_BUS_ID", cudaProbeVariable+"="+library)
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("CUDA did not answer within %s", probeLimit)
+		}
+		return nil, fmt.Errorf("CUDA cannot be asked: %w: %s", err, firstLine(stderr.String()))
+	}
+	report := new(cudaReport)
+	if err := json.Unmarshal(stdout.Bytes(), report); err != nil {
+		return nil, fmt.Errorf("CUDA gave no report: %w", err)
+	}
+	return report, nil
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+// collectProbe waits a moment for the running probe and takes over its report.
+func (h *Host) collectProbe() {
+	timer := time.NewTimer(probeWait)
+	defer timer.Stop()
+	select {
+	case <-h.cuda.probe.done:
+	case <-timer.C:
+		return
+	}
+	report, err := h.cuda.probe.report, h.cuda.probe.err
+	h.cuda.probe = nil
+	if err == nil && report.Problem != "" {
+		err = fmt.Errorf("CUDA has no devices: %s", report.Problem)
+	}
+	if err != nil {
+		h.once("cuda "+err.Error(), func() {
+			h.log.Warn("facts that only CUDA tells come from NVML and tables", "reason", err)
+		})
+	}
+	if report != nil {
+		h.cuda.report = report
+	}
+}

@@ -1,0 +1,89 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package gpuhost
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// askMIGMode says whether a GPU is in MIG mode; one that knows no MIG is not.
+func askMIGMode(a *asker, device uintptr) bool {
+	var mode struct{ current, pending uint32 }
+	err := a.call(fnMIGMode, device, uintptr(unsafe.Pointer(&mode.current)), uintptr(unsafe.Pointer(&mode.pending)))
+	if err != nil {
+		a.refused(err)
+		return false
+	}
+	return mode.current != 0
+}
+
+// askMIGDevices lists the MIG devices of a GPU in MIG mode. What is known of one
+// from the last time is not asked again; a handle alone does not tell that it is
+// the same. One that vanishes while it is asked is left out.
+func askMIGDevices(a *asker, device uintptr, slots uint64, known []migFound) []migFound {
+	var devices []migFound
+	for i := range slots {
+		var handle uintptr
+		if err := a.call(fnMIGHandle, device, uintptr(i), uintptr(unsafe.Pointer(&handle))); err != nil {
+			continue // an empty slot
+		}
+		uuid, err := a.text(fnUUID, handle, 96)
+		if err != nil || uuid == "" {
+			continue
+		}
+		at := slices.IndexFunc(known, func(m migFound) bool { return m.UUID == uuid })
+		if at >= 0 {
+			devices = append(devices, migFound{known[at].MIGDevice, handle})
+		} else if mig, ok := askMIGDevice(a, handle, uuid); ok {
+			devices = append(devices, migFound{mig, handle})
+		}
+	}
+	return devices
+}
+
+func askMIGDevice(a *asker, handle uintptr, uuid string) (MIGDevice, bool) {
+	instance, err := a.uint(fnGPUInstanceID, handle)
+	if err != nil {
+		return MIGDevice{}, false
+	}
+	compute, err := a.uint(fnComputeInstanceID, handle)
+	if err != nil {
+		return MIGDevice{}, false
+	}
+	mig := MIGDevice{UUID: uuid, GPUInstanceID: int(instance), ComputeInstanceID: int(compute)}
+	if memory, err := askMemoryInfo(a.caller, handle); err == nil {
+		mig.TotalBytes = &memory.total
+	}
+	mig.Profile = askMIGProfile(a, handle)
+	return mig, true
+}
+
+// askMIGProfile names the profile of a MIG device, "1g.5gb". Newer drivers say it
+// in the device's name; else it follows from the slices and the memory.
+func askMIGProfile(a *asker, handle uintptr) string {
+	if name, err := a.text(fnName, handle, 96); err == nil {
+		if _, profile, found := strings.Cut(name, " MIG "); found {
+			return profile
+		}
+	}
+	var attributes nvmlDeviceAttributes
+	if err := a.call(fnAttributes, handle, uintptr(unsafe.Pointer(&attributes))); err != nil {
+		a.refused(err)
+		return "unknown"
+	}
+	return migProfile(attributes.gpuInstanceSlices, attributes.computeInstanceSlices, attributes.memorySizeMB)
+}
+
+// migProfile builds a profile's name; a compute instance that has not all slices
+// of its GPU instance is named first, "1c.3g.20gb". Sizes are rounded up to GiB.
+func migProfile(slices, computeSlices uint32, memoryMiB uint64) string {
+	name := fmt.Sprintf("%dg.%dgb", slices, (memoryMiB+1023)/1024)
+	if computeSlices != 0 && computeSlices < slices {
+		return fmt.Sprintf("%dc.%s", computeSlices, name)
+	}
+	return name
+}

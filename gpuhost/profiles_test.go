@@ -1,0 +1,232 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package gpuhost_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/gpuhost"
+)
+
+// TestProfile_old340: a library without most functions, and a card that tells
+// next to nothing (cases DEV-01, DEV-02).
+func TestProfile_old340(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	host := open(t, simulated(t, "old-340"), func(c *gpuhost.Config) {
+		c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Info})
+	})
+	inv := host.Inventory(context.Background())
+	must.Eq(t, "", inv.Reason)
+	must.Len(t, 1, inv.GPUs)
+	gpu := inv.GPUs[0]
+	must.Eq(t, "", gpu.Unhealthy)
+	must.Eq(t, "Quadro NVS 295", value(t, gpu.Model))
+	must.Eq(t, "0000:01:00.0", gpu.PCIBusID)
+	must.Nil(t, gpu.BAR1TotalBytes)
+	must.Eq(t, "6.5", inv.Driver.CUDA.String())
+	now := host.Readings(context.Background())
+	must.NoError(t, now.GPUs[0].Err)
+	must.Eq(t, 54, value(t, now.GPUs[0].TemperatureCelsius))
+	must.Nil(t, now.GPUs[0].Processes)
+	must.StrContains(t, log.String(), "nvmlDeviceGetBAR1MemoryInfo")
+	must.Eq(t, 1, strings.Count(log.String(), "lacks functions"))
+}
+
+// TestProfile_gh200: no BAR1 aperture is no fault (cases DEV-05).
+func TestProfile_gh200(t *testing.T) {
+	t.Parallel()
+	host := open(t, simulated(t, "gh200-580"))
+	gpu := host.Inventory(context.Background()).GPUs[0]
+	must.Eq(t, "", gpu.Unhealthy)
+	must.Nil(t, gpu.BAR1TotalBytes)
+	must.Eq(t, 102625181696, value(t, gpu.TotalBytes))
+	must.Eq(t, "Hopper", value(t, gpu.Architecture))
+	now := host.Readings(context.Background()).GPUs[0]
+	must.NoError(t, now.Err)
+	must.Nil(t, now.BAR1UsedBytes)
+	must.NotNil(t, now.MemoryUsedBytes)
+}
+
+// TestProfile_gb10: a GPU that works in the host's memory (cases DEV-06).
+func TestProfile_gb10(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "gb10-580")
+	path := filepath.Join(sim.Root(), "proc/meminfo")
+	if !exists(path) {
+		must.NoError(t, os.WriteFile(path, []byte("MemTotal: 125489508 kB\nMemFree: 1 kB\nMemAvailable: 100391606 kB\n"), 0o600))
+	}
+	host := open(t, sim)
+	gpu := host.Inventory(context.Background()).GPUs[0]
+	must.Eq(t, "", gpu.Unhealthy)
+	must.True(t, gpu.UnifiedMemory)
+	must.Greater(t, 1<<30, value(t, gpu.TotalBytes))
+	must.Nil(t, gpu.PowerLimitMilliwatts)
+	now := host.Readings(context.Background()).GPUs[0]
+	must.NoError(t, now.Err)
+	must.Eq(t, gpu.TotalBytes, now.MemoryTotalBytes)
+	must.Less(t, *now.MemoryTotalBytes, value(t, now.MemoryUsedBytes))
+}
+
+// TestProfile_mixed: two models, minors that are not indexes (cases DEV-25).
+func TestProfile_mixed(t *testing.T) {
+	t.Parallel()
+	host := open(t, simulated(t, "mixed"))
+	inv := host.Inventory(context.Background())
+	var minors []int
+	models := make(map[string]bool)
+	for i := range inv.GPUs {
+		minors = append(minors, inv.GPUs[i].Minor)
+		models[value(t, inv.GPUs[i].Model)] = true
+		_, err := host.GPUNode(&inv.GPUs[i])
+		must.NoError(t, err)
+	}
+	must.Eq(t, []int{1, 3, 5, 0}, minors)
+	must.MapLen(t, 2, models)
+}
+
+// TestProfile_mig: MIG devices with their profile, memory and capability nodes
+// (cases DEV-09).
+func TestProfile_mig(t *testing.T) {
+	t.Parallel()
+	host := open(t, simulated(t, "a100-mig-535"))
+	inv := host.Inventory(context.Background())
+	must.Len(t, 4, inv.GPUs)
+	profiles := make(map[string]int)
+	for i := range inv.GPUs {
+		gpu := &inv.GPUs[i]
+		must.Eq(t, gpu.MIGEnabled, len(gpu.MIGDevices) > 0)
+		for m := range gpu.MIGDevices {
+			mig := &gpu.MIGDevices[m]
+			profiles[mig.Profile]++
+			must.StrHasPrefix(t, "MIG-", mig.UUID)
+			must.Greater(t, 1<<30, value(t, mig.TotalBytes))
+			nodes, err := host.MIGNodes(gpu, mig)
+			must.NoError(t, err)
+			must.Len(t, 2, nodes)
+			must.StrHasPrefix(t, "/dev/nvidia-caps/nvidia-cap", nodes[0].ContainerPath)
+		}
+	}
+	must.Eq(t, 8, profiles["1g.5gb"])
+	must.Eq(t, 10, total2(profiles))
+	now := host.Readings(context.Background())
+	for _, reading := range now.GPUs {
+		for _, mig := range reading.MIG {
+			must.NotNil(t, mig.MemoryUsedBytes)
+		}
+	}
+}
+
+func total2(counts map[string]int) int {
+	sum := 0
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// TestProfiles: every other host is whole, its GPUs healthy and told apart.
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	for profile, want := range map[string]struct {
+		gpus      int
+		model     string
+		bandwidth uint64 // PCIe, MB/s
+	}{
+		"p100x2-384": {2, "Tesla P100", 15760}, "v100x8-450": {8, "V100", 15760},
+		"a100x8-535": {8, "A100", 31504}, "h200x8-570": {8, "H200", 63008},
+	} {
+		t.Run(profile, func(t *testing.T) {
+			host := open(t, simulated(t, profile))
+			inv := inventory(t, host, complete)
+			must.Len(t, want.gpus, inv.GPUs)
+			seen := make(map[string]bool)
+			for _, gpu := range inv.GPUs {
+				must.Eq(t, "", gpu.Unhealthy)
+				must.StrContains(t, value(t, gpu.Model), want.model)
+				must.Eq(t, want.bandwidth, value(t, gpu.PCIeBandwidthMBps))
+				must.Positive(t, value(t, gpu.MemoryBandwidthMBps))
+				seen[gpu.UUID] = true
+			}
+			must.MapLen(t, want.gpus, seen)
+			for _, reading := range host.Readings(context.Background()).GPUs {
+				must.NoError(t, reading.Err)
+			}
+		})
+	}
+}
+
+// TestNVLinkRate: counters become a rate with the second sample.
+func TestNVLinkRate(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "h200x8-570")
+	host := open(t, sim)
+	first := host.Readings(context.Background())
+	must.Nil(t, first.GPUs[0].NVLinkRxKBps)
+	must.NoError(t, sim.Set(0, map[string]string{"nvlink_rx_kib": "1000000000000"}))
+	now := readings(t, host, func(r *gpuhost.Readings) bool { return r.Time.After(first.Time) })
+	must.Positive(t, value(t, now.GPUs[0].NVLinkRxKBps))
+}
+
+// TestXIDs: a fatal XID makes its GPU unhealthy and wakes whoever watches; all are
+// counted (cases DEV-14).
+func TestXIDs(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100x8-535")
+	host := open(t, sim, func(c *gpuhost.Config) { c.HealthyAfter = time.Hour })
+	changed, stop := host.Watch()
+	defer stop()
+	host.Inventory(context.Background())
+	must.NoError(t, sim.XID(1, 94))
+	must.NoError(t, sim.XID(1, 79))
+	<-changed
+	inv := inventory(t, host, unhealthy(1))
+	must.StrContains(t, inv.GPUs[1].Unhealthy, "Xid 79")
+	must.StrContains(t, inv.GPUs[1].Unhealthy, inv.GPUs[1].PCIBusID)
+	must.Eq(t, map[string]map[uint64]uint64{inv.GPUs[1].UUID: {94: 1, 79: 1}}, host.XIDs())
+
+	// The watch goes on with a driver that was loaded anew, which clears XIDs.
+	must.NoError(t, sim.Unload())
+	inventory(t, host, func(i *gpuhost.Inventory) bool { return i.Reason != "" })
+	must.NoError(t, sim.Load())
+	inventory(t, host, unhealthy())
+	must.NoError(t, sim.XID(0, 119))
+	inventory(t, host, unhealthy(0))
+}
+
+// TestRowRemapping: what the card says of its memory decides, also after a
+// restart of ours (cases DEV-15).
+func TestRowRemapping(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100x8-535")
+	must.NoError(t, sim.Set(3, map[string]string{"remapped_pending": "1"}))
+	inv := open(t, sim).Inventory(context.Background())
+	must.Eq(t, "row remapping pending; reset the GPU to complete it", inv.GPUs[3].Unhealthy)
+	must.True(t, unhealthy(3)(inv))
+	must.NoError(t, sim.Set(3, map[string]string{"remapped_failure": "1"}))
+	inv = open(t, sim).Inventory(context.Background())
+	must.StrContains(t, inv.GPUs[3].Unhealthy, "row remapping failed")
+}
+
+// TestFabric: GPUs on NVLink switches wait for the fabric (cases DEV-35).
+func TestFabric(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "h200x8-570")
+	must.NoError(t, sim.Set(0, map[string]string{"fabric_state": "2"}))
+	host := open(t, sim)
+	inv := host.Inventory(context.Background())
+	must.StrContains(t, inv.GPUs[0].Unhealthy, "fabric not ready")
+	must.True(t, unhealthy(0)(inv))
+	must.NoError(t, sim.Set(0, map[string]string{"fabric_state": "3"}))
+	inventory(t, host, unhealthy())
+}

@@ -1,0 +1,133 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package gpuhost
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+)
+
+// stamp is what shows that the driver has changed: the loaded kernel module and
+// the library file.
+type stamp struct {
+	kernel  string
+	library fileID
+}
+
+// session is the life of one initialised NVML library. When the driver is
+// unloaded, upgraded or loses sight of a GPU, the session ends and the next
+// inventory begins another.
+type session struct {
+	nvml   *nvml
+	stamp  stamp
+	driver Driver
+	slots  []*gpuSlot
+	links  map[[2]string]Link // by the two bus ids; asked once
+	events *eventWatch        // nil while nobody wants events
+}
+
+// gpuSlot is NVML's place of one GPU.
+type gpuSlot struct {
+	index  int
+	lane   *lane
+	handle uintptr // zero until the GPU has said who it is
+	id     identity
+	vitals vitals // the last ones, for what is known of MIG devices
+	last   sample // the last one, for rates and process names
+}
+
+// open loads and initialises the library. The error is the inventory's Reason.
+func (h *Host) open(now stamp, path string) (*session, error) {
+	type opened struct {
+		nvml   *nvml
+		driver Driver
+	}
+	result, err := onLane(h.hostLane, nil, func(c *caller) (opened, error) {
+		n, err := c.load(path)
+		if err != nil {
+			return opened{}, fmt.Errorf("NVML library %q is not usable: %w", path, err)
+		}
+		c.nvml = n
+		driver, err := initialise(c, now)
+		if err != nil {
+			if !isFault(err) {
+				err = errors.Join(err, n.close())
+			}
+			return opened{}, err
+		}
+		driver.Library = path
+		return opened{n, driver}, nil
+	})
+	if err != nil {
+		return nil, h.explain(err, now, path)
+	}
+	h.reportSymbols(result.nvml, result.driver.Version)
+	return &session{nvml: result.nvml, stamp: now, driver: result.driver}, nil
+}
+
+// load loads a library, which counts as a call: its file system may hang.
+func (c *caller) load(path string) (*nvml, error) {
+	if err := c.lane.begin("dlopen"); err != nil {
+		return nil, err
+	}
+	n, err := loadNVML(path)
+	return n, errors.Join(err, c.lane.end())
+}
+
+// end shuts the session's library down. With a call still hanging in it nothing
+// can be done but to leave it alone.
+func (h *Host) end(s *session) {
+	s.events.stop()
+	if h.hostLane.stuck() || s.stuck() || s.events.running() {
+		h.log.Warn("an NVML call hangs; the old library stays loaded", "library", s.nvml.path)
+		return
+	}
+	_, err := onLane(h.hostLane, s.nvml, func(c *caller) (struct{}, error) {
+		return struct{}{}, c.call(fnShutdown)
+	})
+	if isFault(err) {
+		return
+	}
+	if err := s.nvml.close(); err != nil {
+		h.log.Warn("the NVML library cannot be unloaded", "library", s.nvml.path, "error", err)
+	}
+}
+
+// stuck says whether a call about one of the GPUs hangs.
+func (s *session) stuck() bool {
+	return slices.ContainsFunc(s.slots, func(slot *gpuSlot) bool { return slot.lane.stuck() })
+}
+
+// count asks how many GPUs NVML sees.
+func (h *Host) count(s *session) (int, error) {
+	return onLane(h.hostLane, s.nvml, func(c *caller) (int, error) {
+		var count uint32
+		err := c.call(fnCount, uintptr(unsafe.Pointer(&count)))
+		return int(count), err
+	})
+}
+
+// resize gives the session one slot for each GPU. All are found anew when their
+// number changes, since NVML counts without gaps.
+func (h *Host) resize(s *session, count int) {
+	if len(s.slots) == count {
+		return
+	}
+	lanes := make([]*lane, 0, count)
+	for _, slot := range s.slots {
+		if len(lanes) < count {
+			lanes = append(lanes, slot.lane)
+		}
+	}
+	for len(lanes) < count {
+		lanes = append(lanes, newLane(h.cfg.CallLimit))
+	}
+	s.slots = make([]*gpuSlot, count)
+	for i := range s.slots {
+		s.slots[i] = &gpuSlot{index: i, lane: lanes[i]}
+	}
+	s.links = nil
+}

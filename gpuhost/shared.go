@@ -1,0 +1,95 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package gpuhost
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// freshFor is how long an answer is shared before NVML is asked again.
+	freshFor = time.Second
+	// waitFor is how long a reader waits for a fresh answer before it takes the
+	// last one.
+	waitFor = 2 * time.Second
+)
+
+// shared is an answer that all readers share: it is renewed by one goroutine at
+// a time, however many ask.
+type shared[T any] struct {
+	renew func() T
+
+	mu      sync.Mutex // guards everything below
+	value   T
+	time    time.Time     // when value was complete; zero when it must be renewed
+	running chan struct{} // closed when the renewal ends; nil when none runs
+	closed  bool
+}
+
+// get returns an answer not older than freshFor, or the last one when a new one
+// takes longer than waitFor or ctx ends first.
+func (s *shared[T]) get(ctx context.Context) T {
+	running := s.start()
+	if running == nil {
+		return s.last()
+	}
+	timer := time.NewTimer(waitFor)
+	defer timer.Stop()
+	select {
+	case <-running:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return s.last()
+}
+
+// start begins a renewal unless one runs or none is needed, and returns its end;
+// nil when the answer is fresh.
+func (s *shared[T]) start() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running != nil {
+		return s.running
+	}
+	if s.closed || time.Since(s.time) < freshFor {
+		return nil
+	}
+	running := make(chan struct{})
+	s.running = running
+	go func() {
+		value := s.renew()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.value, s.time, s.running = value, time.Now(), nil
+		close(running)
+	}()
+	return running
+}
+
+// last is the last answer.
+func (s *shared[T]) last() T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.value
+}
+
+// expire makes the next reader ask anew.
+func (s *shared[T]) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.time = time.Time{}
+}
+
+// close waits for a running renewal; there will be no other.
+func (s *shared[T]) close() {
+	s.mu.Lock()
+	s.closed = true
+	running := s.running
+	s.mu.Unlock()
+	if running != nil {
+		<-running
+	}
+}
