@@ -65,8 +65,8 @@ var reasons = []struct {
 	{KindPlatform, []string{"no matching manifest for", "does not match the specified platform", "does not provide the specified platform"}},
 	{KindTLS, []string{"x509:", "tls:", "http response to https client", "certificate"}},
 	{KindDNS, []string{"no such host", "server misbehaving", "name resolution"}},
-	{KindAuth, []string{"unauthorized", "authentication required", "no basic auth credentials", "pull access denied", "incorrect username or password", "denied:", "forbidden", "http 401", "http 403"}},
-	{KindNotFound, []string{"manifest unknown", "not found", "name unknown", "repository does not exist", "http 404"}},
+	{KindAuth, []string{"unauthorized", "authentication required", "no basic auth credentials", "pull access denied", "incorrect username or password", "denied:", `"code":"denied"`, "forbidden", "http 401", "http 403"}},
+	{KindNotFound, []string{"manifest unknown", "not found", "name unknown", "name_unknown", "manifest_unknown", "repository does not exist", "http 404"}},
 	{KindUnreachable, []string{"connection refused", "i/o timeout", "no route to host", "network is unreachable", "deadline exceeded", "request canceled", "connection reset", "unexpected eof", ": eof", "broken pipe", "bad gateway", "service unavailable", "gateway timeout", "received unexpected http status: 5"}},
 }
 

@@ -30,6 +30,8 @@ func TestPullFailure(t *testing.T) {
 		{"toomanyrequests: You have reached your pull rate limit.", KindRateLimit, "limits how often"},
 		{"Get \"http://127.0.0.1:1/v2/\": dial tcp 127.0.0.1:1: connect: connection refused", KindUnreachable, "cannot be reached"},
 		{"no matching manifest for linux/arm64/v8 in the manifest list entries", KindPlatform, "no variant"},
+		{`unknown: {"errors":[{"code":"NAME_UNKNOWN","message":"Unknown name"}]}`, KindNotFound, "for spelling"},
+		{"error parsing HTTP 403 response body: unexpected end of JSON input: \"\"", KindAuth, "does not exist"},
 		{"something new", KindOther, "something new"},
 	} {
 		t.Run(string(tc.kind)+" "+tc.words, func(t *testing.T) {

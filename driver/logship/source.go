@@ -1,0 +1,118 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package logship
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+)
+
+// source yields the entries of a container's log.
+type source interface {
+	// next returns the next entry, whose data is valid until the call after; it
+	// waits for one, and returns io.EOF at the end.
+	next(ctx context.Context) (entry, error)
+	// ready says that next will not wait.
+	ready() bool
+	close()
+}
+
+// askTimeout limits a question about a container.
+const askTimeout = 30 * time.Second
+
+// inspect asks the engine about the container.
+func (s *Shipper) inspect(ctx context.Context) (container.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	info, err := s.cfg.Engine().ContainerInspect(ctx, s.cfg.Container)
+	if err == nil && (info.ContainerJSONBase == nil || info.State == nil) {
+		err = errors.New("engine told no state of the container")
+	}
+	return info, err
+}
+
+// readable is the path of the log if its files can be read here: the log driver
+// json-file, not compressed, with a file whose name is the container's.
+func readable(info container.InspectResponse) (string, bool) {
+	if info.HostConfig == nil || info.HostConfig.LogConfig.Type != "json-file" {
+		return "", false
+	}
+	if compress := info.HostConfig.LogConfig.Config["compress"]; compress != "" && compress != "false" {
+		return "", false
+	}
+	if !strings.HasPrefix(filepath.Base(info.LogPath), info.ID) {
+		return "", false
+	}
+	_, err := os.Stat(info.LogPath)
+	return info.LogPath, err == nil
+}
+
+// openFiles opens the engine's files at the position and watches them.
+func (s *Shipper) openFiles(path string) (source, *seeker, error) {
+	files, err := openLogFiles(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	unwatch, err := s.cfg.Watcher.add(filepath.Dir(path), files.changed)
+	if err != nil {
+		files.close()
+		return nil, nil, err
+	}
+	files.scan() // a rotation between the two
+	r := &fileReader{files: files, ended: s.exited, onLoss: s.tellLoss, log: s.log}
+	seek := newSeeker(s.pos)
+	if at := s.pos.Place; at != (place{}) && files.seek(at) {
+		r.first, r.offset = at.First, at.Offset
+		seek = newSeeker(position{})
+	}
+	return watched{r, unwatch}, seek, nil
+}
+
+// watched is a fileReader with its watch.
+type watched struct {
+	*fileReader
+	unwatch func()
+}
+
+func (w watched) close() {
+	w.unwatch()
+	w.fileReader.close()
+}
+
+// openStream opens the engine's stream at the position.
+func (s *Shipper) openStream(ctx context.Context, how streamKind) (source, *seeker, error) {
+	stream, err := openLog(ctx, s.cfg.Engine(), s.cfg.Container, s.pos, how)
+	if err != nil {
+		if cannotRead(err) {
+			err = errNoReading
+		}
+		return nil, nil, err
+	}
+	return streamed{newEntryReader(stream, s.cfg.TTY), stream}, newSeeker(s.pos), nil
+}
+
+// streamed is an entryReader with its stream.
+type streamed struct {
+	*entryReader
+	stream io.Closer
+}
+
+func (s streamed) close() { _ = s.stream.Close() } // only read
+
+// orGone turns "no such container" into the end of its log.
+func (s *Shipper) orGone(err error) error {
+	if cerrdefs.IsNotFound(err) {
+		s.log.Debug("container is gone; its log ends here")
+		return nil
+	}
+	return err
+}
