@@ -54,7 +54,7 @@ func (s *starting) admitEarly() error {
 	found, err := s.metadataBeforePull()
 	if err != nil {
 		s.d.logger.Warn("image metadata cannot be had before the pull; the image is checked after it",
-			"task_id", s.cfg.ID, "image", s.options.Image, "took", since(begun), "error", err)
+			"task_id", s.cfg.ID, "image", s.options.Image, "took", elapsed(begun), "error", err)
 		return nil
 	}
 	return s.judge(found, begun)
@@ -106,7 +106,7 @@ func (s *starting) judge(found *imagemeta.Image, begun time.Time) error {
 	decision := compat.Decide(s.options.Image, laid, s.grant.compatHost(), s.policy)
 	s.judged, s.decision = found, &decision
 	s.d.logger.Debug("image checked", "task_id", s.cfg.ID, "image", s.options.Image, "verdict", decision.Verdict,
-		"metadata_from", found.Origin, "took", since(begun))
+		"metadata_from", found.Origin, "took", elapsed(begun))
 	switch decision.Verdict {
 	case compat.VerdictRefuse:
 		s.d.refusals.note(s.cfg, s.options.Image, decision.Reason)
@@ -122,8 +122,8 @@ func (s *starting) judge(found *imagemeta.Image, begun time.Time) error {
 	return nil
 }
 
-// since is a duration for the log; as a number it would be in nanoseconds.
-func since(begun time.Time) string {
+// elapsed is a duration for the log; as a number it would be in nanoseconds.
+func elapsed(begun time.Time) string {
 	return time.Since(begun).Round(100 * time.Microsecond).String()
 }
 
