@@ -19,6 +19,10 @@ import (
 // the task's.
 const visibleDevices = "NVIDIA_VISIBLE_DEVICES"
 
+// reservedIDs tells the task driver gpu-docker which shares of a GPU are the
+// task's: the UUIDs alone look as if one GPU were held twice.
+const reservedIDs = "GPU_DOCKER_RESERVED_IDS"
+
 // nodePermissions let a task open its nodes, not make others.
 const nodePermissions = "rw"
 
@@ -50,7 +54,11 @@ func (p *Plugin) Reserve(ids []string) (*device.ContainerReservation, error) {
 		return nil, err
 	}
 	p.hold(ids)
-	return r.container(), nil
+	c := r.container()
+	if s.strategy != sharingNone {
+		c.Envs[reservedIDs] = strings.Join(ids, ",")
+	}
+	return c, nil
 }
 
 // find looks an id up; the error says why it cannot be had.

@@ -90,6 +90,7 @@ func TestSharing(t *testing.T) {
 	r, err := p.Reserve([]string{k80first + "::0", k80first + "::1", k80second + "::3"})
 	must.NoError(t, err)
 	must.Eq(t, k80first+","+k80second, r.Envs["NVIDIA_VISIBLE_DEVICES"])
+	must.Eq(t, k80first+"::0,"+k80first+"::1,"+k80second+"::3", r.Envs["GPU_DOCKER_RESERVED_IDS"])
 	must.Eq(t, []string{"/dev/nvidia0", "/dev/nvidia1"}, gpuNodes(r))
 	_, err = p.Reserve([]string{k80first})
 	must.ErrorContains(t, err, "is unknown")
@@ -117,6 +118,7 @@ func TestMPS(t *testing.T) {
 	must.Eq(t, map[string]string{
 		"NVIDIA_VISIBLE_DEVICES": k80first, "CUDA_MPS_PIPE_DIRECTORY": "/tmp/nvidia-mps",
 		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=5759M",
+		"GPU_DOCKER_RESERVED_IDS": k80first + "::0," + k80first + "::2",
 	}, r.Envs)
 	must.Eq(t, []*device.Mount{{HostPath: pipes, TaskPath: "/tmp/nvidia-mps"}}, r.Mounts)
 }

@@ -13,6 +13,18 @@
 // the inventory is empty and its Reason says why. A driver that is loaded,
 // unloaded or upgraded later is noticed by the next Inventory.
 //
+// Each GPU has a lane (lane.go) through which its NVML calls go one after the
+// other and with a time limit. A call that hangs makes its own GPU unhealthy and
+// is not made again while it hangs; everything else goes on. A GPU that had a
+// fault is trusted again after Config.HealthyAfter without one.
+//
+// CUDA is asked by a child process, which is this program again: its main calls
+// [CUDAProbeMain] first. Without that call, or without libcuda, the facts come
+// from NVML and tables.
+//
 // Not available is nil, never zero: a pointer field is nil when the card or its
 // driver does not tell the value. Units stand in the names.
+//
+// The tests run on simulated hosts. On a machine with a GPU,
+// "go test -tags gpu -run TestGPU ./gpuhost" compares with nvidia-smi.
 package gpuhost

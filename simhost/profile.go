@@ -65,6 +65,15 @@ type Device struct {
 	MIG []string `json:"mig,omitempty"`
 }
 
+// UUIDs are those of the profile's GPUs, in NVML order.
+func (p *Profile) UUIDs() []string {
+	uuids := make([]string, len(p.Devices))
+	for i, d := range p.Devices {
+		uuids[i], _ = d.NVML["uuid"].(string)
+	}
+	return uuids
+}
+
 // Pair is what lies between two GPUs.
 type Pair struct {
 	A     int  `json:"a"`
