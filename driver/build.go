@@ -17,6 +17,7 @@ import (
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 	"github.com/gpu-docker/gpu-docker/imagemeta"
 	"github.com/gpu-docker/gpu-docker/restapi"
+	"github.com/gpu-docker/gpu-docker/restapi/accounting"
 	"github.com/gpu-docker/gpu-docker/volume"
 )
 
@@ -49,16 +50,19 @@ func (d *Driver) realParts(cfg *config.Plugin) (*parts, error) {
 		})
 	}
 	p.meta = imagemeta.NewReader(imagemeta.Config{Engine: metadataEngine{docker}})
-	return p, d.addLogs(p, docker)
+	d.addLogs(p, docker)
+	return p, nil
 }
 
 // emptyParts has what needs no machine.
 func (d *Driver) emptyParts(cfg *config.Plugin) *parts {
 	ctx, cancel := context.WithCancel(d.ctx)
-	return &parts{
+	p := &parts{
 		logger: d.logger, config: cfg, ctx: ctx, cancel: cancel,
 		state: newStateFile(d.stateDir, d.logger), claimed: map[string]bool{},
 	}
+	p.ledger = accounting.New(accounting.Config{Host: p, File: filepath.Join(d.stateDir, "accounting.jsonl"), Logger: d.logger})
+	return p
 }
 
 // addHost adds the GPU host, its driver volumes and what answers about them.
@@ -78,22 +82,17 @@ func (d *Driver) addHost(p *parts) error {
 	p.host, p.volumes = host, volumes
 	p.volumePlugin = volumes.Handler()
 	p.api = restapi.Handler(restapi.Config{
-		Host: host, Volumes: volumes, Allocations: d, Refusals: &d.refusals, Logger: d.logger,
+		Host: host, Volumes: volumes, Allocations: d, Refusals: &d.refusals, Usage: p.ledger, Logger: d.logger,
 	})
 	return nil
 }
 
 // addLogs adds the log collection.
-func (d *Driver) addLogs(p *parts, docker *dockerEngine) error {
-	holder, err := newHolder(d.runDir, d.logger)
-	if err != nil {
-		return err
-	}
+func (d *Driver) addLogs(p *parts, docker *dockerEngine) {
 	p.logs = &shippers{
 		config: p.config, engine: func() logship.Engine { return docker.Docker() },
-		stateDir: filepath.Join(d.stateDir, "logs"), holder: holder, logger: d.logger, events: d.events,
+		stateDir: filepath.Join(d.stateDir, "logs"), holder: newHolder(d.runDir, d.logger), files: d.logFiles, logger: d.logger, events: d.events,
 	}
-	return nil
 }
 
 // metadataEngine is the engine as the metadata reader needs it.

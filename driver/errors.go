@@ -6,7 +6,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -78,11 +77,14 @@ var permanentTexts = []string{
 	"unable to find user",
 	"no matching entries in passwd file",
 	"unable to find group",
-	"invalid ulimit",
-	"error setting rlimit",
+	"invalid",
+	"rlimit",
+	"logging plugin",
+	"log opt",
 	"error gathering device information",
 	"could not select device driver",
 	"executable file not found",
+	"exec: \"",
 	"no such file or directory",
 	"permission denied",
 	"is not a directory",
@@ -91,11 +93,11 @@ var permanentTexts = []string{
 	"requested access to the resource is denied",
 	"port is already allocated",
 	"address already in use",
-	"invalid mount config",
 	"error mounting",
 	"sysctl",
 	"unknown runtime",
 	"storage-opt",
+	"requested cpus are not available",
 	"no space left on device",
 }
 
@@ -122,6 +124,12 @@ func imageGone(err error) bool {
 	return errdefs.IsNotFound(err) && strings.Contains(strings.ToLower(err.Error()), "no such image")
 }
 
+// joinedGone: the network or the container that a new one is to join is not there.
+func joinedGone(err error) bool {
+	text := strings.ToLower(err.Error())
+	return errdefs.IsNotFound(err) && (strings.Contains(text, "network") || strings.Contains(text, "no such container"))
+}
+
 // volumeElsewhere: a cluster volume is still attached to another node.
 func volumeElsewhere(err error) bool {
 	return strings.Contains(err.Error(), "volume is attached on another node")
@@ -130,27 +138,4 @@ func volumeElsewhere(err error) bool {
 // nameTaken: another container has the wished name. Old engines answer 400.
 func nameTaken(err error) bool {
 	return errdefs.IsConflict(err) || (errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "Conflict."))
-}
-
-// hints add the cure to engine answers that do not give it.
-var hints = []struct{ text, hint string }{
-	{"unable to find user", `the task's "user" must exist in the image; use a numeric id or another image`},
-	{"executable file not found", `"command" must be an executable of the image`},
-	{"could not select device driver", `the engine has no GPU runtime; use injection = "volume"`},
-	{"error gathering device information", `"devices" must name device nodes of this host`},
-	{"port is already allocated", "another container publishes this host port"},
-	{"error looking up volume plugin", `the driver volume's socket does not answer; see "gpu-docker doctor", or set volume_mode = "bind"`},
-	{"unknown runtime", `add the runtime under "runtimes" in the engine's daemon.json and restart the engine`},
-	{"no space left on device", "free space in the engine's data directory"},
-}
-
-// explain adds the cure, where one is known, to an engine's answer.
-func explain(err error) error {
-	text := strings.ToLower(err.Error())
-	for _, h := range hints {
-		if strings.Contains(text, h.text) {
-			return fmt.Errorf("%w; %s", err, h.hint)
-		}
-	}
-	return err
 }

@@ -100,6 +100,8 @@ func (h *fakeHost) Inventory(context.Context) *gpuhost.Inventory {
 	return &inv
 }
 
+func (h *fakeHost) Watch() (<-chan struct{}, func()) { return nil, func() {} }
+
 func (h *fakeHost) Readings(context.Context) *gpuhost.Readings {
 	h.mu.Lock()
 	defer h.mu.Unlock()

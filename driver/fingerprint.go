@@ -21,8 +21,8 @@ const (
 	minAPIVersion = "1.41"
 )
 
-// Fingerprint tells the agent what this driver offers, at once and then every
-// 30 s until ctx or the plugin ends. The first call starts the servers and the
+// Fingerprint tells the agent what this driver offers: at once, every 30 s, and
+// when what is served or the driver volume changes, until ctx or the plugin ends. The first call starts the servers and the
 // background loops.
 func (d *Driver) Fingerprint(ctx context.Context) (<-chan *drivers.Fingerprint, error) {
 	if _, err := d.awake(); err != nil {
@@ -41,14 +41,17 @@ func (d *Driver) fingerprintLoop(ctx context.Context, ch chan<- *drivers.Fingerp
 	sent := map[string]bool{}
 	next := time.NewTimer(0)
 	defer next.Stop()
+	var changed <-chan struct{}
 	for {
 		select {
 		case <-next.C:
+		case <-changed:
 		case <-ctx.Done():
 			return
 		case <-d.ctx.Done():
 			return
 		}
+		changed = d.refresh.Wait() // before the probe, so that no change is missed
 		fp := d.probe(ctx)
 		retract(fp.Attributes, sent)
 		select {

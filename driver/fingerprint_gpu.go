@@ -42,7 +42,7 @@ func (d *Driver) gpuAttributes(ctx context.Context, p *parts) map[string]*pstruc
 	if name := d.presentVolume(p, inv.Driver.Version); name != "" {
 		attrs[attrPrefix+"volume"] = pstructs.NewStringAttribute(name)
 	} else {
-		p.prebuildVolume()
+		d.prebuildVolume(p)
 	}
 	if at := p.serving(); at != "" {
 		attrs[attrPrefix+"api"] = pstructs.NewStringAttribute(at)
@@ -66,14 +66,19 @@ func (d *Driver) presentVolume(p *parts, version string) string {
 }
 
 // prebuildVolume builds the loaded driver's volume in the background, so that the
-// first task does not wait for it (cases VOL-13). One build at a time.
-func (p *parts) prebuildVolume() {
+// first task does not wait for it (cases VOL-13), and then tells that it is there.
+// One build at a time.
+func (d *Driver) prebuildVolume(p *parts) {
 	if p.config.GPU.Injection != config.InjectionVolume || !p.prebuilding.TryLock() {
 		return
 	}
 	p.loops.Go(func() {
 		defer p.prebuilding.Unlock()
-		if _, err := p.volumes.Ensure(p.ctx); err != nil && p.ctx.Err() == nil {
+		built, err := p.volumes.Ensure(p.ctx)
+		switch {
+		case err == nil && d.presentVolume(p, built.Version) != "":
+			d.refresh.Now()
+		case err != nil && p.ctx.Err() == nil:
 			p.logger.Warn("driver volume cannot be built now", "error", err)
 		}
 	})

@@ -17,12 +17,16 @@ const gpuWatchPeriod = 5 * time.Second
 
 // watchGPUs tells tasks that their GPU turned unhealthy, until ctx ends.
 func (d *Driver) watchGPUs(ctx context.Context, p *parts) {
+	changed, stop := p.host.Watch() // without it no XID event is waited for
+	defer stop()
 	tick := time.NewTicker(gpuWatchPeriod)
 	defer tick.Stop()
 	told := map[string]string{} // task id and UUID to reason
 	for {
 		select {
 		case <-tick.C:
+			d.checkGPUs(ctx, p, told)
+		case <-changed:
 			d.checkGPUs(ctx, p, told)
 		case <-ctx.Done():
 			return

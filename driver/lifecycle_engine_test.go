@@ -6,11 +6,16 @@
 package driver
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
 )
 
 func TestEngineStartWait(t *testing.T) {
@@ -38,5 +43,64 @@ func TestEngineStop(t *testing.T) {
 	s.waitLog(cfg, "stdout", "ready\n")
 	must.NoError(t, s.StopTask(cfg.ID, 5*time.Second, ""))
 	must.Eq(t, 7, s.wait(cfg.ID).ExitCode)
+	must.NoError(t, s.DestroyTask(cfg.ID, false))
+}
+
+// TestEngineAllocDir: a task's directories are those of the host.
+func TestEngineAllocDir(t *testing.T) {
+	s := newSite(t, nil)
+	cfg := s.task(`echo shared > $NOMAD_ALLOC_DIR/data/x; echo own > $NOMAD_TASK_DIR/x; echo hidden > $NOMAD_SECRETS_DIR/x`, nil)
+	s.start(cfg)
+	must.Eq(t, 0, s.wait(cfg.ID).ExitCode)
+	dir := cfg.TaskDir()
+	for file, want := range map[string]string{
+		filepath.Join(dir.SharedAllocDir, "data", "x"): "shared\n",
+		filepath.Join(dir.LocalDir, "x"):               "own\n",
+		filepath.Join(dir.SecretsDir, "x"):             "hidden\n",
+	} {
+		text, err := os.ReadFile(file)
+		must.NoError(t, err)
+		must.Eq(t, want, string(text))
+	}
+	must.NoError(t, s.DestroyTask(cfg.ID, false))
+}
+
+// TestEngineManyTasks starts tasks of several images at the same time.
+func TestEngineManyTasks(t *testing.T) {
+	s := newSite(t, nil)
+	var tasks []*drivers.TaskConfig
+	for i := range 6 {
+		ref := fmt.Sprintf("gpu-docker-driver-test:many-%d", i%3)
+		importImage(t, ref, fmt.Sprintf("ENV WHICH=%d", i%3))
+		tasks = append(tasks, s.task("", func(o *config.Task) {
+			o.Image, o.Command, o.Args = ref, "/bin/sh", []string{"-c", "exit 1$WHICH"}
+		}))
+	}
+	started := make(chan error, len(tasks))
+	for _, cfg := range tasks {
+		go func() {
+			_, _, err := s.StartTask(cfg)
+			started <- err
+		}()
+	}
+	for range tasks {
+		must.NoError(t, <-started)
+	}
+	for i, cfg := range tasks {
+		must.Eq(t, 10+i%3, s.wait(cfg.ID).ExitCode)
+		must.NoError(t, s.DestroyTask(cfg.ID, false))
+	}
+}
+
+// TestEngineTerminal: a task with a terminal has one stream, with the terminal's
+// line ends.
+func TestEngineTerminal(t *testing.T) {
+	s := newSite(t, nil)
+	cfg := s.task("", func(o *config.Task) {
+		o.TTY, o.Command, o.Args = true, "/bin/sh", []string{"-c", "echo out; echo err >&2"}
+	})
+	s.start(cfg)
+	must.Eq(t, 0, s.wait(cfg.ID).ExitCode)
+	s.waitLog(cfg, "stdout", "out\r\nerr\r\n")
 	must.NoError(t, s.DestroyTask(cfg.ID, false))
 }

@@ -196,6 +196,16 @@ func TestDestroy(t *testing.T) {
 		must.SliceEmpty(t, b.engine.names())
 		must.SliceEmpty(t, p.state.Doomed())
 	})
+	t.Run("a container that is gone already", func(t *testing.T) {
+		b := newBench(t, nil)
+		cfg := b.task(nil)
+		id, _ := b.start(cfg)
+		must.NoError(t, b.engine.Remove(t.Context(), id))
+		must.NoError(t, b.DestroyTask(cfg.ID, true))
+		must.Eq(t, 0, b.images.inUse())
+		_, err := b.driver.tasks.Get(cfg.ID)
+		must.ErrorIs(t, err, drivers.ErrTaskNotFound)
+	})
 	t.Run("an engine that is away keeps the task", func(t *testing.T) {
 		b := newBench(t, nil)
 		cfg := b.task(nil)

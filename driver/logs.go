@@ -5,9 +5,9 @@ package driver
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/nomad/plugins/drivers"
@@ -26,6 +26,7 @@ type shippers struct {
 	engine   func() logship.Engine
 	stateDir string // of log positions
 	holder   *logship.Holder
+	files    *logFiles
 	logger   hclog.Logger
 	events   *eventer
 }
@@ -33,12 +34,41 @@ type shippers struct {
 var _ logCollector = (*shippers)(nil)
 
 // newHolder speaks to the node's log holder: this program in another role.
-func newHolder(dir string, logger hclog.Logger) (*logship.Holder, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("log holder: %w", err)
+// Its path holds also after an upgrade has replaced the file.
+func newHolder(dir string, logger hclog.Logger) *logship.Holder {
+	return logship.NewHolder(logship.HolderConfig{Dir: dir, Command: []string{"/proc/self/exe", HolderCommand}, Logger: logger})
+}
+
+// logFiles watches the engine's log files, one watcher a process, begun with the
+// first task: SetConfig may run in a process that never has one.
+type logFiles struct {
+	logger hclog.Logger
+
+	once    sync.Once
+	watcher *logship.Watcher // nil when files cannot be watched: then the API serves
+}
+
+func (f *logFiles) get() *logship.Watcher {
+	f.once.Do(func() {
+		w, err := logship.NewWatcher()
+		if err != nil {
+			f.logger.Warn("the engine's log files cannot be watched; logs are read through its API, which is slower", "error", err)
+			return
+		}
+		f.watcher = w
+	})
+	return f.watcher
+}
+
+// close ends the watching; no shipper may run any more.
+func (f *logFiles) close() {
+	f.once.Do(func() {})
+	if f.watcher == nil {
+		return
 	}
-	return logship.NewHolder(logship.HolderConfig{Dir: dir, Command: []string{self, HolderCommand}, Logger: logger}), nil
+	if err := f.watcher.Close(); err != nil {
+		f.logger.Debug("closing the watch on log files", "error", err)
+	}
 }
 
 // Ship starts the log collection of a task. It touches neither the engine nor
@@ -51,6 +81,7 @@ func (s *shippers) Ship(cfg *drivers.TaskConfig, state *taskState) (logShipping,
 		Engine:    s.engine,
 		Container: state.ContainerID,
 		TTY:       state.TTY,
+		Watcher:   s.files.get(),
 		Sink:      s.sink(cfg, state),
 		Logger:    s.logger,
 		Emit:      func(message string) { s.events.Emit(cfg, message, nil) },

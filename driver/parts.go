@@ -17,6 +17,7 @@ import (
 	"github.com/gpu-docker/gpu-docker/driver/config"
 	"github.com/gpu-docker/gpu-docker/driver/image"
 	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/restapi/accounting"
 	"github.com/gpu-docker/gpu-docker/restapi/serve"
 	"github.com/gpu-docker/gpu-docker/volume"
 )
@@ -25,6 +26,7 @@ import (
 type gpuHost interface {
 	Inventory(ctx context.Context) *gpuhost.Inventory
 	Readings(ctx context.Context) *gpuhost.Readings
+	Watch() (changed <-chan struct{}, stop func())
 	ControlNodes() []gpuhost.DeviceNode
 	GPUNode(g *gpuhost.GPU) (gpuhost.DeviceNode, error)
 	MIGNodes(g *gpuhost.GPU, m *gpuhost.MIGDevice) ([]gpuhost.DeviceNode, error)
@@ -67,6 +69,8 @@ type parts struct {
 	meta    metadataReader
 	logs    logCollector
 	state   *stateFile
+	// ledger keeps what each task uses of its GPUs.
+	ledger *accounting.Ledger
 	// makeImages is given the file for image references, or none.
 	makeImages func(stateFile string) images
 	// api and volumePlugin answer the REST API and the engine's volume requests.

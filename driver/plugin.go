@@ -38,6 +38,9 @@ type Driver struct {
 	gpus  *gpuTable
 	// refusals are the images that were refused.
 	refusals refusalLog
+	// refresh wakes the fingerprint streams when what they tell has changed.
+	refresh  refresh
+	logFiles *logFiles
 	// stateDir outlives the host's restarts, runDir does not.
 	stateDir, runDir string
 
@@ -50,6 +53,9 @@ type Driver struct {
 	// engineSeen: an engine answered once in this process.
 	engineSeen atomic.Bool
 	healthy    atomic.Bool
+	// used: an agent asked for more than schema and options, so that the process
+	// must outlive it.
+	used atomic.Bool
 
 	mu         sync.Mutex // guards everything below
 	parts      *parts     // nil before SetConfig
@@ -82,6 +88,7 @@ func NewPlugin(logger hclog.Logger, version string) *Driver {
 	if dir := os.Getenv(stateDirEnv); dir != "" {
 		d.stateDir, d.runDir = dir, filepath.Join(dir, "run")
 	}
+	d.logFiles = &logFiles{logger: d.logger}
 	d.build = d.realParts
 	return d
 }
@@ -152,6 +159,7 @@ func (d *Driver) awake() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.used.Store(true)
 	p.wakeOnce.Do(func() { d.wake(p) })
 	return p, nil
 }
@@ -202,6 +210,7 @@ func (d *Driver) Shutdown() {
 		}
 	}
 	d.watchers.Wait()
+	d.logFiles.close()
 	if p, err := d.configured(); err == nil {
 		p.close()
 	}

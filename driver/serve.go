@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gpu-docker/gpu-docker/orphan"
 )
 
 // Serve speaks Nomad's plugin protocol on stdin and stdout until the agent ends
@@ -29,6 +31,7 @@ func Serve(version string) {
 	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, JSONFormat: true})
 	d := NewPlugin(logger, version)
 	defer d.Shutdown()
+	orphan.EndUnlessUsed(d.used.Load)
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: base.Handshake,
 		Plugins: map[string]plugin.Plugin{

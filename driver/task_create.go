@@ -85,6 +85,8 @@ func (s *starting) create() error {
 				return err
 			}
 			continue
+		case joinedGone(err):
+			return s.networkGone(fmt.Errorf("failed to create container: %w", explain(err)))
 		case volumeElsewhere(err):
 			return recoverable(fmt.Errorf("failed to create container: %w", err))
 		case worthRetrying(err) && transient < transientTries:
@@ -146,7 +148,7 @@ func (s *starting) start() error {
 		failed := fmt.Errorf("Failed to start container %s: %w", s.id, explain(err)) //nolint:staticcheck // the built-in driver's text
 		switch {
 		case errdefs.IsNotFound(err):
-			return recoverable(fmt.Errorf("%w; the network or the container that it joins is gone", failed))
+			return s.networkGone(failed)
 		case !worthRetrying(err):
 			return failed
 		case try > transientTries:
@@ -156,6 +158,16 @@ func (s *starting) start() error {
 			return recoverable(failed)
 		}
 	}
+}
+
+// networkGone explains a 404 about a container that was to be made or started;
+// engines tell at one or the other (task-driver AN-5). What is joined may come
+// again, so another try may do.
+func (s *starting) networkGone(err error) error {
+	if s.options.NetworkMode == "" {
+		return recoverable(fmt.Errorf("%w; the group's network container is gone", err))
+	}
+	return recoverable(fmt.Errorf("%w; \"network_mode\" %q must name a network of the engine or a running task", err, s.options.NetworkMode))
 }
 
 // backoff is a growing pause.

@@ -76,6 +76,7 @@ func waitDone(t *task) {
 
 // release drops everything that is held for a task.
 func (d *Driver) release(p *parts, t *task) {
+	d.closeAccount(p, t, time.Now())
 	t.finish(&drivers.ExitResult{ExitCode: -1, Err: errors.New("the task was destroyed before its end was seen")}, time.Now())
 	t.cancel()
 	if t.logs != nil {

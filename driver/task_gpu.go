@@ -88,6 +88,7 @@ func (s *starting) prepareVolume() error {
 		return recoverable(fmt.Errorf("the NVIDIA driver changed from %s to %s during the start; the task will be started again", s.grant.Driver.Version, built.Version))
 	}
 	if built.Built {
+		s.d.refresh.Now()
 		s.tell(fmt.Sprintf("Driver volume %s was built for NVIDIA driver %s", built.Name, built.Version))
 	}
 	if s.p.config.GPU.VolumeMode != config.VolumeModePlugin {

@@ -64,10 +64,10 @@ func (d *Driver) StartTask(cfg *drivers.TaskConfig) (*drivers.TaskHandle, *drive
 	handle, err := s.run()
 	if err != nil {
 		s.rollBack()
-		d.logger.Error("task did not start", "task_id", cfg.ID, "took", since(begun), "error", err)
+		d.logger.Error("task did not start", "task_id", cfg.ID, "took", elapsed(begun), "error", err)
 		return nil, nil, forNomad(err)
 	}
-	d.logger.Info("task started", "task_id", cfg.ID, "container_id", s.id, "gpus", s.grant.IDs, "took", since(begun))
+	d.logger.Info("task started", "task_id", cfg.ID, "container_id", s.id, "gpus", s.grant.IDs, "took", elapsed(begun))
 	return handle, s.state.network(), nil
 }
 
@@ -172,6 +172,7 @@ func (s *starting) register() (*drivers.TaskHandle, error) {
 // look puts a task into the table and starts its watcher.
 func (d *Driver) look(p *parts, t *task) {
 	d.tasks.Put(t)
+	p.ledger.Begin(t.cfg.ID, t.allocations())
 	d.watchers.Go(func() { d.watch(p, t) })
 	if cgroupV2() {
 		d.watchers.Go(func() { d.attachCgroup(p, t) })

@@ -62,12 +62,14 @@ func (d *Driver) watch(p *parts, t *task) {
 	if err != nil {
 		d.logger.Error("task ended unseen", "task_id", t.cfg.ID, "container_id", t.state.ContainerID, "error", err)
 		t.drainLogs()
+		d.closeAccount(p, t, time.Now())
 		t.finish(&drivers.ExitResult{ExitCode: -1, Err: err}, time.Now())
 		return // who knows what still runs there: the GPUs stay the task's until it is destroyed
 	}
 	t.drainLogs()
 	r, at := d.judgeExit(t, final)
 	d.logger.Info("task ended", "task_id", t.cfg.ID, "container_id", t.state.ContainerID, "exit_code", r.ExitCode, "oom_killed", r.OOMKilled)
+	d.closeAccount(p, t, at)
 	d.gpus.Release(t.cfg.ID)
 	t.finish(r, at)
 	d.reportLeftovers(p, t)

@@ -45,6 +45,7 @@ func (d *Driver) wake(p *parts) {
 	p.loop(d, "reaper", func() { d.reap(p.ctx, p) })
 	p.loop(d, "oom", func() { d.watchOOM(p.ctx, p) })
 	p.loop(d, "gpu health", func() { d.watchGPUs(p.ctx, p) })
+	p.loop(d, "accounting", func() { p.ledger.Run(p.ctx) })
 }
 
 // loop runs a background loop of these parts.
@@ -151,16 +152,8 @@ func (d *Driver) nodeID() string {
 func (d *Driver) Allocations() []restapi.Allocation {
 	var all []restapi.Allocation
 	for _, t := range d.tasks.All() {
-		if t.exited() {
-			continue
-		}
-		for _, id := range t.state.GPUs {
-			uuid, share := splitShare(id)
-			all = append(all, restapi.Allocation{
-				UUID: uuid, Share: share,
-				Namespace: t.cfg.Namespace, Job: t.cfg.JobName, Group: t.cfg.TaskGroupName, Task: t.cfg.Name,
-				AllocID: t.cfg.AllocID, Container: t.state.ContainerID, Since: t.state.startedAt(),
-			})
+		if !t.exited() {
+			all = append(all, t.allocations()...)
 		}
 	}
 	return all

@@ -31,6 +31,7 @@ const (
 	defaultImagePullTimeout  = "5m"
 	defaultCPUCFSPeriod      = 100000 // microseconds
 	maxCPUCFSPeriod          = 1000000
+	maxHostname              = 64 // bytes, the kernel's limit
 	defaultContainerAttempts = 5
 )
 

@@ -6,6 +6,7 @@ package config
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -54,9 +55,13 @@ func (t *Task) validateProcess(f *faults) {
 	if t.Isolation != "" {
 		f.add("isolation", "cannot use isolation mode %q on %s", t.Isolation, runtime.GOOS)
 	}
-	if t.CgroupNS != "" {
-		f.oneOf("cgroupns", t.CgroupNS, "host", "private")
+	if t.WorkDir != "" {
+		f.absolute("work_dir", t.WorkDir, "/srv")
 	}
+	if len(t.Hostname) > maxHostname {
+		f.add("hostname", "%q has more than %d characters", t.Hostname, maxHostname)
+	}
+	t.validateNamespaces(f)
 	for _, opt := range t.SecurityOpt {
 		if opt != "no-new-privileges" && !strings.ContainsAny(opt, "=:") {
 			f.add("security_opt", "invalid security_opt: %q; use <key>=<value> or \"no-new-privileges\"", opt)
@@ -65,6 +70,29 @@ func (t *Task) validateProcess(f *faults) {
 	for _, name := range sortedKeys(t.Labels) {
 		if name == "" {
 			f.add("labels", "a label must have a name")
+		}
+	}
+}
+
+// validateNamespaces checks the modes, because some engines take any word they do
+// not know for "private".
+func (t *Task) validateNamespaces(f *faults) {
+	for _, n := range []struct {
+		option, value string
+		words         []string // accepted as they are
+		joins         []string // accepted in front of a name
+	}{
+		{"pid_mode", t.PidMode, []string{"host"}, []string{"container:"}},
+		{"uts_mode", t.UTSMode, []string{"host"}, nil},
+		{"userns_mode", t.UsernsMode, []string{"host"}, nil},
+		{"ipc_mode", t.IPCMode, []string{"none", "private", "shareable", "host"}, []string{"task:", "container:"}},
+		{"cgroupns", t.CgroupNS, []string{"host", "private"}, nil},
+	} {
+		joined := slices.ContainsFunc(n.joins, func(join string) bool {
+			return strings.HasPrefix(n.value, join) && n.value != join
+		})
+		if n.value != "" && !joined {
+			f.oneOf(n.option, n.value, n.words...)
 		}
 	}
 }
