@@ -133,15 +133,32 @@ func node(name string) gpuhost.DeviceNode {
 	return gpuhost.DeviceNode{HostPath: "/nowhere/" + name, ContainerPath: "/dev/" + name}
 }
 
-// fakeVolumes has the volume of one driver version.
-type fakeVolumes struct{ version string }
+// fakeVolumes has the volume of one driver version, and of earlier ones.
+type fakeVolumes struct {
+	version string
+	earlier []string
+	pruned  *[]string // what Prune removed
+}
 
 func (v fakeVolumes) Ensure(context.Context) (*volume.Volume, error) {
 	return &volume.Volume{Name: volume.Name(v.version), Version: v.version}, nil
 }
 
 func (v fakeVolumes) List() ([]volume.Volume, error) {
-	return []volume.Volume{{Name: volume.Name(v.version), Version: v.version}}, nil
+	var all []volume.Volume
+	for _, version := range append(v.earlier, v.version) {
+		all = append(all, volume.Volume{Name: volume.Name(version), Version: version})
+	}
+	return all, nil
+}
+
+func (v fakeVolumes) Prune(_ context.Context, inUse func(string) bool) ([]volume.Volume, error) {
+	for _, version := range v.earlier {
+		if !inUse(version) {
+			*v.pruned = append(*v.pruned, version)
+		}
+	}
+	return nil, nil
 }
 
 // fakeMeta tells the same of every image. Without local, the engine has none
@@ -252,7 +269,7 @@ func (b *bench) parts(cfg *config.Plugin) (*parts, error) {
 	p := b.driver.emptyParts(cfg)
 	p.engine, p.host, p.meta, p.logs = b.engine, b.host, b.meta, b.logs
 	p.makeImages = func(string) images { return b.images }
-	p.volumes = fakeVolumes{"535.104.05"}
+	p.volumes = fakeVolumes{version: "535.104.05"}
 	return p, nil
 }
 

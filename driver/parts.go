@@ -38,6 +38,7 @@ type gpuHost interface {
 type driverVolumes interface {
 	Ensure(ctx context.Context) (*volume.Volume, error)
 	List() ([]volume.Volume, error)
+	Prune(ctx context.Context, inUse func(version string) bool) ([]volume.Volume, error)
 }
 
 // images gets and counts images; *image.Coordinator satisfies it.

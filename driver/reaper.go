@@ -36,6 +36,7 @@ func (d *Driver) reap(ctx context.Context, p *parts) {
 		case <-bury.C:
 			p.state.Open()
 			p.bury(ctx)
+			d.cleanVolumes(ctx, p)
 		case <-next.C:
 			if dangling.Enabled && d.healthy.Load() {
 				err := d.reapOnce(ctx, p, time.Now())

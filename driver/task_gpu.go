@@ -4,23 +4,14 @@
 package driver
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
+	"maps"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
 	"github.com/gpu-docker/gpu-docker/driver/container"
 	"github.com/gpu-docker/gpu-docker/volume"
 )
-
-// socketLimit bounds the question whether the volume socket answers: the engine
-// itself would wait for up to half a minute (cases VOL-02).
-const socketLimit = 900 * time.Millisecond
 
 // reserveGPUs finds the reserved GPUs and makes sure that no other task has them.
 func (s *starting) reserveGPUs() error {
@@ -58,12 +49,22 @@ func (s *starting) containerGPU() *container.GPU {
 		UUIDs: s.grant.UUIDs(), Nodes: s.grant.Nodes,
 		DriverVersion:      s.grant.Driver.Version,
 		UseCompatLibraries: s.decision != nil && s.decision.UseCompatLibraries,
-		Env:                s.grant.env(),
+		Env:                s.gpuEnv(),
 	}
 	if s.p.config.GPU.Injection == config.InjectionVolume {
 		gpu.Volume = s.p.volumeOf(s.grant.Driver.Version)
 	}
 	return gpu
+}
+
+// gpuEnv is what a task with GPUs gets beside its own environment, which wins.
+func (s *starting) gpuEnv() map[string]string {
+	env := maps.Clone(s.loaderEnv)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, s.grant.env())
+	return env
 }
 
 // volumeOf names a driver's volume without making it.
@@ -87,6 +88,7 @@ func (s *starting) prepareVolume() error {
 	if built.Version != s.grant.Driver.Version {
 		return recoverable(fmt.Errorf("the NVIDIA driver changed from %s to %s during the start; the task will be started again", s.grant.Driver.Version, built.Version))
 	}
+	s.loaderEnv = built.LoaderEnv(s.options.GPU.MountPath)
 	if built.Built {
 		s.d.refresh.Now()
 		s.tell(fmt.Sprintf("Driver volume %s was built for NVIDIA driver %s", built.Name, built.Version))
@@ -94,35 +96,5 @@ func (s *starting) prepareVolume() error {
 	if s.p.config.GPU.VolumeMode != config.VolumeModePlugin {
 		return nil
 	}
-	return recoverable(volumeSocketAnswers(s.ctx, s.p.config.GPU.VolumeSocketDir))
-}
-
-// volumeSocketAnswers asks the volume plugin what the engine would ask first.
-func volumeSocketAnswers(ctx context.Context, dir string) error {
-	socket := volume.SocketPath(dir)
-	ctx, cancel := context.WithTimeout(ctx, socketLimit)
-	defer cancel()
-	transport := &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		},
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://plugin/Plugin.Activate", strings.NewReader("{}"))
-	if err != nil {
-		return fmt.Errorf("volume plugin not ready: %w", err)
-	}
-	req.Header.Set("Accept", volume.MediaType)
-	resp, err := transport.RoundTrip(req)
-	if err == nil {
-		err = resp.Body.Close()
-	}
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.New(resp.Status)
-	}
-	if err != nil {
-		return fmt.Errorf("volume plugin not ready: socket %q: %w; see gpu-docker's log, or set volume_mode = \"bind\"", socket, err)
-	}
-	return nil
+	return recoverable(volume.Ping(s.ctx, s.p.config.GPU.VolumeSocketDir))
 }

@@ -36,11 +36,14 @@ type starting struct {
 	decision *compat.Decision // nil likewise
 	imageID  string
 	local    *imagemeta.Image // metadata of the image on the engine; nil before it is there
-	imageEnv []string         // KEY=VALUE; nil before the image is known
-	request  *container.Request
-	id       string // of the container
-	found    engineapi.InspectResponse
-	state    *taskState
+	// loaderEnv makes the Vulkan, EGL and OpenCL loaders find the driver's files in
+	// the volume; nil before the volume is there.
+	loaderEnv map[string]string
+	imageEnv  []string // KEY=VALUE; nil before the image is known
+	request   *container.Request
+	id        string // of the container
+	found     engineapi.InspectResponse
+	state     *taskState
 }
 
 // StartTask starts a task and returns when its container runs.

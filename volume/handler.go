@@ -52,10 +52,6 @@ func (s *Store) Handler() http.Handler {
 	})
 }
 
-// MediaType is the Accept header of the engine's requests, without which the
-// protocol's answer is 406 (nvidia-docker-v1 VP-1).
-const MediaType = acceptV12
-
 // accepts says whether the client understands the protocol's versions 1.1 or 1.2.
 func accepts(r *http.Request) bool {
 	for _, header := range r.Header.Values("Accept") {

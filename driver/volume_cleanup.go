@@ -1,0 +1,43 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package driver
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/driver/container"
+)
+
+// cleanVolumes removes driver volumes that a driver upgrade left behind and that
+// no container of ours refers to any more; one that is mounted anywhere stays in
+// any case. With volume_mode "plugin" the engine keeps records of its own, so
+// the command "gpu-docker volume prune" does it there.
+func (d *Driver) cleanVolumes(ctx context.Context, p *parts) {
+	if p.config.GPU.VolumeMode != config.VolumeModeBind || p.config.GPU.Injection != config.InjectionVolume {
+		return
+	}
+	// With one volume at most there is nothing to clean, and no need to ask the
+	// engine or the driver.
+	if all, err := p.volumes.List(); err != nil || len(all) < 2 {
+		return
+	}
+	containers, err := p.engine.List(ctx, true, container.LabelDriver+"="+container.DriverName)
+	if err != nil {
+		d.logger.Debug("old driver volumes are kept: the engine does not list its containers", "error", err)
+		return
+	}
+	var used []string
+	for _, c := range containers {
+		used = append(used, c.Labels[container.LabelNVIDIADriver])
+	}
+	removed, err := p.volumes.Prune(ctx, func(version string) bool { return slices.Contains(used, version) })
+	for _, v := range removed {
+		d.logger.Info("driver volume of an earlier NVIDIA driver removed: no container uses it", "volume", v.Name)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.logger.Debug("old driver volumes are kept", "error", err)
+	}
+}
