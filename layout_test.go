@@ -60,17 +60,18 @@ func listPackages(t *testing.T) []goPackage {
 // layers: a folder may use itself and what its row names, nothing else of ours.
 func TestImportsPointDownwards(t *testing.T) {
 	allowed := map[string][]string{
-		"":          {"cli", "driver", "device", "restapi", "volume", "imagemeta", "compat", "gpuhost"},
+		"":          {"cli", "driver", "device", "restapi", "volume", "imagemeta", "compat", "gpuhost", "orphan"},
 		"cli":       {"restapi", "volume", "imagemeta", "compat", "gpuhost"},
-		"driver":    {"restapi", "volume", "imagemeta", "compat", "gpuhost"},
-		"device":    {"gpuhost"},
+		"driver":    {"restapi", "volume", "imagemeta", "compat", "gpuhost", "orphan"},
+		"device":    {"gpuhost", "orphan"},
 		"restapi":   {"volume", "gpuhost"},
 		"volume":    {"gpuhost"},
 		"imagemeta": {"compat"},
 		"compat":    {},
 		"gpuhost":   {},
+		"orphan":    {},
 		"simhost":   {},
-		"e2e":       {},
+		"e2e":       {"simhost"},
 	}
 	for _, p := range listPackages(t) {
 		from, ours := folder(p.ImportPath)
@@ -147,7 +148,7 @@ func TestEveryPackageHasADoc(t *testing.T) {
 				continue
 			}
 			docs = append(docs, name)
-			if text := file.Doc.Text(); strings.Contains(text, "Copyright") || !(strings.HasPrefix(text, "Package ") || strings.HasPrefix(text, "Command ")) {
+			if text := file.Doc.Text(); strings.Contains(text, "Copyright") || !strings.HasPrefix(text, "Package ") && !strings.HasPrefix(text, "Command ") {
 				t.Errorf("%s/%s: the package doc must start with \"Package\" or \"Command\", got %q", p.ImportPath, name, text)
 			}
 		}
@@ -171,6 +172,24 @@ func TestLicenceHeaders(t *testing.T) {
 		head := string(text[:min(len(text), 300)])
 		if !strings.Contains(head, "SPDX-License-Identifier: MPL-2.0") {
 			t.Errorf("%s has no licence header", name)
+		}
+	}
+}
+
+// TestEveryFuzzerIsRun: "make fuzz" names every fuzz test there is.
+func TestEveryFuzzerIsRun(t *testing.T) {
+	makefile, err := os.ReadFile("GNUmakefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("git", "grep", "-o", "^func Fuzz[A-Za-z0-9]*", "--", "*_test.go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		file, name, _ := strings.Cut(strings.TrimSpace(line), ":func ")
+		if want := filepath.Dir(file) + ":" + name; !strings.Contains(string(makefile), want+" ") && !strings.Contains(string(makefile), want+"\n") {
+			t.Errorf("FUZZERS in the makefile lacks %s", want)
 		}
 	}
 }
