@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -81,12 +82,24 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return exit.code
 }
 
-// openHost opens the GPU host that the global flags name. The caller closes it.
-func (a *app) openHost() (*gpuhost.Host, error) { return a.openHostLogged(nil) }
+// answerPatience is how long a command waits for a slow driver before it answers
+// without what the driver has not told: people rather wait than read N/A.
+const answerPatience = 20 * time.Second
 
-// openHostLogged is openHost for a command that runs long.
+// openHost opens the GPU host that the global flags name, for one answer. The
+// caller closes it.
+func (a *app) openHost() (*gpuhost.Host, error) {
+	return a.openHostWith(gpuhost.Config{Patience: answerPatience})
+}
+
+// openHostLogged is openHost for a server.
 func (a *app) openHostLogged(log hclog.Logger) (*gpuhost.Host, error) {
-	host, err := gpuhost.Open(gpuhost.Config{DriverRoot: a.driverRoot, NVMLLibrary: a.nvmlLibrary, Logger: log})
+	return a.openHostWith(gpuhost.Config{Logger: log})
+}
+
+func (a *app) openHostWith(cfg gpuhost.Config) (*gpuhost.Host, error) {
+	cfg.DriverRoot, cfg.NVMLLibrary = a.driverRoot, a.nvmlLibrary
+	host, err := gpuhost.Open(cfg)
 	if err != nil {
 		return nil, usage(err)
 	}

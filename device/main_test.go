@@ -42,6 +42,10 @@ func encode(t testing.TB, config Config) []byte {
 func testPlugin(t testing.TB, sim *simhost.Host, options ...func(*Config)) *Plugin {
 	t.Helper()
 	p := NewPlugin(hclog.NewNullLogger(), "0.0.0-test")
+	p.open = func(cfg gpuhost.Config) (host, error) {
+		cfg.Patience = time.Minute // a busy test machine is no reason for missing facts
+		return gpuhost.Open(cfg)
+	}
 	t.Cleanup(p.Close)
 	config := defaultConfig()
 	config.FingerprintPeriod = "1s"

@@ -14,9 +14,6 @@ const (
 	// probeLimit is how long a CUDA probe may take; starting CUDA on a machine
 	// with many GPUs and no persistence daemon takes many seconds.
 	probeLimit = 30 * time.Second
-	// probeWait is how long an inventory waits for a probe. Later inventories
-	// have what comes after that.
-	probeWait = 1500 * time.Millisecond
 )
 
 // cudaState is what is known of CUDA on this host.

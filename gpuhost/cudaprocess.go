@@ -41,13 +41,18 @@ func (h *Host) startProbe() *cudaProbe {
 		defer cancel()
 		probe.report, probe.err = runProbe(ctx, place)
 		close(probe.done)
-		if time.Since(begin) > probeWait {
+		if time.Since(begin) > h.probeWait() {
 			h.inventory.expire()
 			h.watchers.wake()
 		}
 	}()
 	return probe
 }
+
+// probeWait is how long an inventory waits for a probe: most of what its readers
+// wait, so that the rest of it is there in time. Later inventories have what
+// comes after that.
+func (h *Host) probeWait() time.Duration { return h.cfg.Patience * 3 / 4 }
 
 // runProbe runs a probe to its end. All GPUs are asked, in the order of the PCI
 // bus, whatever the environment of this process says.
@@ -81,7 +86,7 @@ func firstLine(text string) string {
 
 // collectProbe waits a moment for the running probe and takes over its report.
 func (h *Host) collectProbe() {
-	timer := time.NewTimer(probeWait)
+	timer := time.NewTimer(h.probeWait())
 	defer timer.Stop()
 	select {
 	case <-h.cuda.probe.done:

@@ -17,6 +17,10 @@ import (
 // trusted again: three checks at the usual interval of a minute.
 const DefaultHealthyAfter = 3 * time.Minute
 
+// DefaultPatience is how long a reader waits for a fresh answer: no request to a
+// server may take longer.
+const DefaultPatience = 2 * time.Second
+
 // Config says where the driver of a host is. The zero value is the machine itself.
 type Config struct {
 	// DriverRoot is the root file system in which the driver is installed;
@@ -30,6 +34,9 @@ type Config struct {
 	// CallLimit is how long one NVML call may take before its GPU counts as
 	// hung; zero means 2 s.
 	CallLimit time.Duration
+	// Patience is how long a reader waits for a fresh answer before it takes the
+	// last one; zero means DefaultPatience. A command line has more than a server.
+	Patience time.Duration
 	// HealthyAfter is how long a GPU that had a fault must be free of faults
 	// before it is trusted again; zero means DefaultHealthyAfter.
 	HealthyAfter time.Duration
@@ -88,6 +95,9 @@ func Open(cfg Config) (*Host, error) {
 	if cfg.HealthyAfter == 0 {
 		cfg.HealthyAfter = DefaultHealthyAfter
 	}
+	if cfg.Patience == 0 {
+		cfg.Patience = DefaultPatience
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
@@ -99,8 +109,8 @@ func Open(cfg Config) (*Host, error) {
 		faults: make(map[string]fault), done: make(map[string]bool),
 		xids: make(map[string]map[uint64]uint64),
 	}
-	h.inventory = shared[*Inventory]{renew: h.renewInventory, value: &Inventory{Reason: "the driver has not answered yet"}}
-	h.readings = shared[*Readings]{renew: h.renewReadings, value: &Readings{}}
+	h.inventory = shared[*Inventory]{renew: h.renewInventory, patience: cfg.Patience, value: &Inventory{Reason: "the driver has not answered yet"}}
+	h.readings = shared[*Readings]{renew: h.renewReadings, patience: cfg.Patience, value: &Readings{}}
 	return h, nil
 }
 
@@ -119,10 +129,10 @@ func (h *Host) Close() {
 }
 
 // Inventory tells what the host has now. It is never nil and never waits longer
-// than 2 s: when the driver is slower it returns the last known inventory.
+// than Config.Patience: when the driver is slower it returns the last known inventory.
 // Static facts are asked once for each GPU and driver version.
 func (h *Host) Inventory(ctx context.Context) *Inventory { return h.inventory.get(ctx) }
 
 // Readings returns a sample not older than one second, or the last one when
-// NVML takes longer than 2 s. All callers share it. Never nil.
+// NVML takes longer than Config.Patience. All callers share it. Never nil.
 func (h *Host) Readings(ctx context.Context) *Readings { return h.readings.get(ctx) }

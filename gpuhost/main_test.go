@@ -43,7 +43,7 @@ func simulated(t testing.TB, profile string) *simhost.Host {
 // test says otherwise.
 func open(t testing.TB, sim *simhost.Host, change ...func(*gpuhost.Config)) *gpuhost.Host {
 	t.Helper()
-	cfg := gpuhost.Config{DriverRoot: sim.Root(), HealthyAfter: time.Nanosecond}
+	cfg := gpuhost.Config{DriverRoot: sim.Root(), HealthyAfter: time.Nanosecond, Patience: time.Minute}
 	for _, c := range change {
 		c(&cfg)
 	}

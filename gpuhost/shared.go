@@ -9,18 +9,14 @@ import (
 	"time"
 )
 
-const (
-	// freshFor is how long an answer is shared before NVML is asked again.
-	freshFor = time.Second
-	// waitFor is how long a reader waits for a fresh answer before it takes the
-	// last one.
-	waitFor = 2 * time.Second
-)
+// freshFor is how long an answer is shared before NVML is asked again.
+const freshFor = time.Second
 
 // shared is an answer that all readers share: it is renewed by one goroutine at
 // a time, however many ask.
 type shared[T any] struct {
-	renew func() T
+	renew    func() T
+	patience time.Duration // how long a reader waits for a fresh answer
 
 	mu      sync.Mutex // guards everything below
 	value   T
@@ -30,13 +26,13 @@ type shared[T any] struct {
 }
 
 // get returns an answer not older than freshFor, or the last one when a new one
-// takes longer than waitFor or ctx ends first.
+// takes longer than the patience or ctx ends first.
 func (s *shared[T]) get(ctx context.Context) T {
 	running := s.start()
 	if running == nil {
 		return s.last()
 	}
-	timer := time.NewTimer(waitFor)
+	timer := time.NewTimer(s.patience)
 	defer timer.Stop()
 	select {
 	case <-running:

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/shoenig/test/must"
 
@@ -59,7 +60,7 @@ func simulate(t *testing.T, fixture, scenario string) (addr string) {
 	})
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, sim.Down()) })
-	host, err := gpuhost.Open(gpuhost.Config{DriverRoot: root})
+	host, err := gpuhost.Open(gpuhost.Config{DriverRoot: root, Patience: time.Minute})
 	must.NoError(t, err)
 	t.Cleanup(host.Close)
 	srv := httptest.NewServer(Handler(Config{Host: host}))

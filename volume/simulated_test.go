@@ -23,7 +23,7 @@ func TestSimulatedHost(t *testing.T) {
 	sim, err := simhost.Up(t.Context(), simhost.Options{Root: filepath.Join(t.TempDir(), "sim"), Profile: "k80x4-352"})
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, sim.Down()) })
-	host, err := gpuhost.Open(gpuhost.Config{DriverRoot: sim.Root()})
+	host, err := gpuhost.Open(gpuhost.Config{DriverRoot: sim.Root(), Patience: time.Minute})
 	must.NoError(t, err)
 	t.Cleanup(host.Close)
 	s := newStore(t, Config{}, host)

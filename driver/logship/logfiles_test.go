@@ -117,7 +117,7 @@ func TestRotationUnderSlowReader(t *testing.T) {
 	must.NoError(t, s.Drain(t.Context()))
 	s.Close()
 	must.Eq(t, w.want(1), sink.text(stdout))
-	must.SliceEmpty(t, events.list)
+	must.SliceEmpty(t, events.list, must.Sprint(events.list))
 }
 
 // unlock gives a lock back that was free, for which the answer is no.
@@ -166,7 +166,7 @@ func TestDirectResume(t *testing.T) {
 	must.NoError(t, s.Drain(t.Context()))
 	s.Close()
 	must.Eq(t, w.want(1), sink.text(stdout))
-	must.SliceEmpty(t, events.list)
+	must.SliceEmpty(t, events.list, must.Sprint(events.list))
 }
 
 // What was rotated away while nobody read is told.
