@@ -94,6 +94,7 @@ var permanentTexts = []string{
 	"port is already allocated",
 	"address already in use",
 	"error mounting",
+	"it is not a shared",
 	"sysctl",
 	"unknown runtime",
 	"storage-opt",

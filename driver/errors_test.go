@@ -69,6 +69,9 @@ func TestExplain(t *testing.T) {
 	err := internal("unable to find user bob")
 	must.ErrorIs(t, explain(err), err)
 	must.StrContains(t, explain(err).Error(), `"user" must exist in the image`)
+	unshared := internal("path /alloc/local is mounted on / but it is not a shared or slave mount")
+	must.StrContains(t, explain(unshared).Error(), `the "propagation" of a mount`)
+	must.False(t, worthRetrying(unshared))
 	other := errors.New("something else")
 	must.Eq(t, other, explain(other))
 }

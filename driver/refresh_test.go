@@ -20,6 +20,7 @@ import (
 
 // lateVolumes has its volume only after Ensure built it.
 type lateVolumes struct {
+	fakeVolumes
 	mu    sync.Mutex // guards built
 	built *volume.Volume
 }

@@ -34,6 +34,9 @@ type task struct {
 	cancel context.CancelFunc
 	// done is closed when the result is known.
 	done chan struct{}
+	// watched is closed when nobody watches the task any more: after its end, and
+	// after the look at its GPUs that follows.
+	watched chan struct{}
 
 	mu          sync.Mutex // guards everything below
 	result      *drivers.ExitResult
@@ -51,7 +54,7 @@ type task struct {
 
 func newTask(parent context.Context, cfg *drivers.TaskConfig, s *taskState) *task {
 	ctx, cancel := context.WithCancel(parent)
-	return &task{cfg: cfg, state: s, ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	return &task{cfg: cfg, state: s, ctx: ctx, cancel: cancel, done: make(chan struct{}), watched: make(chan struct{})}
 }
 
 // exited says whether the result is known.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,7 +28,7 @@ func (s *starting) pinCPUs() error {
 	if dir == "" || cgroupV2() || s.options.CpusetCPUs != "" || s.found.State == nil || s.found.State.Pid == 0 {
 		return nil
 	}
-	if err := movePids(s.found.State.Pid, dir); err != nil {
+	if err := movePids(s.found.State.Pid, s.id, dir); err != nil {
 		return recoverable(fmt.Errorf("failed to move container %q into cpuset %q: %w", s.id, dir, err))
 	}
 	return nil
@@ -41,14 +42,18 @@ func cpusetDir(cfg *drivers.TaskConfig) string {
 	return cfg.Resources.LinuxResources.CpusetCgroupPath
 }
 
-// movePids moves a process and all others of its cpuset cgroup. Processes that
-// end meanwhile are fine.
-func movePids(pid int, dir string) error {
+// movePids moves a container's main process and all others of its cpuset cgroup.
+// Processes that end meanwhile are fine. The kernel shows an ended process in the
+// root cgroup, and its id may be somebody else's by now: whatever is not in the
+// container's own cgroup is left alone.
+func movePids(pid int, containerID, dir string) error {
+	path, err := cgroupPath(pid, "cpuset")
+	if err != nil || !strings.Contains(path, containerID) {
+		return nil // it has ended
+	}
 	pids := []int{pid}
-	if path, err := cgroupPath(pid, "cpuset"); err == nil {
-		if all, err := cgroupPids(filepath.Join(cgroupRoot, "cpuset", path)); err == nil {
-			pids = append(pids, all...)
-		}
+	if all, err := cgroupPids(filepath.Join(cgroupRoot, "cpuset", path)); err == nil {
+		pids = append(pids, all...)
 	}
 	procs := filepath.Join(dir, "cgroup.procs")
 	for _, p := range pids {
@@ -104,6 +109,9 @@ func (d *Driver) attachCgroup(p *parts, t *task) {
 	if err != nil {
 		d.logger.Debug("the container's cgroup is not known", "task_id", t.cfg.ID, "error", err)
 		return
+	}
+	if !strings.Contains(path, t.state.ContainerID) {
+		return // the process has ended, and another may have its id
 	}
 	t.setCgroupDir(filepath.Join(cgroupRoot, path))
 	if from := cpusetDir(t.cfg); from != "" && !t.state.CPUSetByUser {

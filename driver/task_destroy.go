@@ -33,6 +33,7 @@ func (d *Driver) DestroyTask(taskID string, force bool) error {
 	if err := p.endForDestroy(t, force); err != nil {
 		return err
 	}
+	waitFor(t.ctx, t.watched, leftoverLimit+leftoverPeriod) // an event about it would come to nobody later
 	if p.config.GC.Container {
 		p.removeForGood(t.ctx, t.state.ContainerID)
 	}
@@ -65,11 +66,14 @@ func (p *parts) endForDestroy(t *task, force bool) error {
 }
 
 // waitDone gives the watcher the time to deliver the last log lines.
-func waitDone(t *task) {
-	ctx, cancel := context.WithTimeout(t.ctx, drainLimit)
+func waitDone(t *task) { waitFor(t.ctx, t.done, drainLimit) }
+
+// waitFor returns when the channel is closed, ctx ends or the time is over.
+func waitFor(ctx context.Context, closed <-chan struct{}, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	select {
-	case <-t.done:
+	case <-closed:
 	case <-ctx.Done():
 	}
 }

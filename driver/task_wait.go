@@ -55,6 +55,7 @@ func (t *task) await(ctx context.Context) *drivers.ExitResult {
 // publishes the result. It ends with the task's context.
 func (d *Driver) watch(p *parts, t *task) {
 	defer d.guard("watch")
+	defer close(t.watched)
 	final, err := p.awaitEnd(t)
 	if t.ctx.Err() != nil {
 		return
