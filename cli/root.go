@@ -57,6 +57,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newDoctorCommand(a),
 		newServeCommand(a),
 		newVolumeCommand(a),
+		newUninstallCommand(a),
 		newVersionCommand(a),
 		newPluginCommand(),
 	)

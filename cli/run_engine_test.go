@@ -51,6 +51,33 @@ func TestEngineRun(t *testing.T) {
 	must.Eq(t, 127, exit.ExitCode())
 }
 
+// TestEngineUninstall: it refuses while containers refer to the volume, and
+// leaves the engine without a trace (cases CLI-02).
+func TestEngineUninstall(t *testing.T) {
+	root, volumes := simulated(t), filepath.Join(t.TempDir(), "volumes")
+	importGPUImage(t)
+	serveForEngine(t, root, volumes)
+	t.Cleanup(func() { _, _ = program(nil, "docker", "volume", "rm", "nvidia_driver_352.39") })
+	env := []string{"GPU_DOCKER_DRIVER_ROOT=" + root, "NV_GPU=0"}
+	const name = "gpu-docker-cli-uninstall"
+	out, err := program(env, "nvidia-docker", "create", "--name", name, "--network=none", engineImage, "/none")
+	must.NoError(t, err, must.Sprint(out))
+	t.Cleanup(func() { _, _ = program(nil, "docker", "rm", "-f", name) })
+
+	check := command(t, "uninstall", "--check")
+	must.Eq(t, 1, check.code)
+	must.StrContains(t, check.stdout, "volume     nvidia_driver_352.39\n")
+	must.StrContains(t, check.stdout, "  created  "+name+"\n")
+	refused := command(t, "uninstall")
+	must.Eq(t, 1, refused.code)
+	must.StrContains(t, refused.stderr, `container "`+name+`" has ended and refers to a driver volume; remove it, or use --remove-containers`)
+	must.Eq(t, result{stdout: name + "\nnvidia_driver_352.39\n"}, command(t, "uninstall", "--remove-containers"))
+	must.Eq(t, result{}, command(t, "uninstall", "--check"))
+	out, err = program(nil, "docker", "volume", "ls", "-q", "--filter", "driver=nvidia-docker")
+	must.NoError(t, err)
+	must.Eq(t, "", out)
+}
+
 // program runs this test binary, or docker, under a name.
 func program(env []string, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)

@@ -16,6 +16,7 @@ type Config struct {
 	Volumes     Volumes     // nil: no volumes are shown
 	Allocations Allocations // nil: nobody holds a GPU
 	Refusals    Refusals    // nil: nothing was refused
+	Usage       Usage       // nil: nothing was used
 	Logger      hclog.Logger
 }
 
@@ -25,6 +26,9 @@ type Config struct {
 func Handler(cfg Config) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
+	}
+	if cfg.Host != nil {
+		cfg.Host = newAheadHost(cfg.Host)
 	}
 	a := &api{cfg: cfg, log: cfg.Logger}
 	a.metrics = newMetrics(a)

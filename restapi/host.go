@@ -64,3 +64,19 @@ type Refusal struct {
 	Image                       string
 	Reason                      string
 }
+
+// Usage tells what namespaces used; *accounting.Ledger satisfies it.
+type Usage interface {
+	// Usage gives one entry a namespace. Called for each scrape.
+	Usage() []NamespaceUsage
+}
+
+// NamespaceUsage is what the tasks of one namespace used since this process
+// started. Tasks and EnergyJoules count ended tasks only; the energy is that of
+// tasks that held whole GPUs which tell it.
+type NamespaceUsage struct {
+	Namespace    string
+	GPUSeconds   float64
+	EnergyJoules float64
+	Tasks        uint64
+}

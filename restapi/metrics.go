@@ -102,6 +102,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s.volumes(inv)
 	_, refused := c.api.refusals()
 	s.counter(descRefusals, float64(refused))
+	s.usage()
 }
 
 // scrape sends the metrics of one scrape.

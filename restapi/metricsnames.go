@@ -68,13 +68,17 @@ var (
 		"uuid", "parent_uuid", "replica", "namespace", "job", "group", "task", "alloc_id", "container")
 	descProcessMemory = desc("gpu_process_memory_bytes", "GPU memory of a task's processes; with empty labels that of processes outside tasks.",
 		"uuid", "alloc_id", "task")
-	descVolume   = desc("gpu_docker_volume_loaded", "A driver volume; 1 when it is that of the loaded driver.", "name")
-	descRefusals = desc("gpu_docker_refusals_total", "Tasks refused because their image does not fit the driver.")
+	descVolume     = desc("gpu_docker_volume_loaded", "A driver volume; 1 when it is that of the loaded driver.", "name")
+	descGPUSeconds = desc("gpu_docker_gpu_seconds_total", "Time that tasks held GPUs, MIG devices and shares, each counted, since this process started.", "namespace")
+	descEnergy     = desc("gpu_docker_energy_joules_total", "Energy of ended tasks that held whole GPUs.", "namespace")
+	descEnded      = desc("gpu_docker_gpu_tasks_ended_total", "GPU tasks that ended since this process started.", "namespace")
+	descRefusals   = desc("gpu_docker_refusals_total", "Tasks refused because their image does not fit the driver.")
 )
 
 var otherMetrics = []*prometheus.Desc{
 	descGPUs, descDriver, descGPU, descHealthy, descSampleAge, descECC, descRetiredPages, descRemappedRows, descThrottle, descProcesses,
 	descMIG, descMIGTotal, descMIGUsed, descXID, descAllocation, descProcessMemory, descVolume, descRefusals,
+	descGPUSeconds, descEnergy, descEnded,
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

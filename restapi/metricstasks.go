@@ -81,6 +81,34 @@ func (s *scrape) processes(readings *gpuhost.Readings, held []Allocation) {
 	}
 }
 
+// usage sends the sums of namespaces.
+func (s *scrape) usage() {
+	if s.api.cfg.Usage == nil {
+		return
+	}
+	for _, u := range s.api.cfg.Usage.Usage() {
+		s.counter(descGPUSeconds, u.GPUSeconds, u.Namespace)
+		s.counter(descEnergy, u.EnergyJoules, u.Namespace)
+		s.counter(descEnded, float64(u.Tasks), u.Namespace)
+	}
+}
+
+// ContainerMemory is the memory that a container's processes have on a GPU; nil
+// when a process of it does not tell.
+func ContainerMemory(container string, r *gpuhost.Reading) *uint64 {
+	var sum uint64
+	for _, p := range r.Processes {
+		if container == "" || containerOf(p.PID) != container {
+			continue
+		}
+		if p.MemoryUsedBytes == nil {
+			return nil
+		}
+		sum += *p.MemoryUsedBytes
+	}
+	return &sum
+}
+
 // containerID is the engine's id in a cgroup path, whatever the cgroup version,
 // driver or parent.
 var containerID = regexp.MustCompile(`[/-]([0-9a-f]{64})(?:\.scope)?(?:/|\n|$)`)

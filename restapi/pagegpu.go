@@ -5,96 +5,122 @@ package restapi
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 )
 
+// throttledIdle is NVML's bit for clocks that are low because there is nothing to
+// do, which worries nobody.
+const throttledIdle = 1
+
 // pageGPU is one GPU on the status page.
 type pageGPU struct {
-	Index  int
-	UUID   string
-	Model  string
-	BusID  string
-	Health string // empty: healthy
-	Bars   []bar
-	Tasks  []Allocation
-	MIG    []pageMIG
+	Index, Minor int
+	UUID         string
+	Model        string
+	BusID        string
+	Health       string // empty: healthy
+	Bars         []bar
+	Throttled    string // why the clocks are held down; empty when they are not
+	Tasks        []pageTask
+	MIG          []pageMIG
+	Processes    []pageProcess
 }
 
 // pageMIG is one MIG device of a GPU.
 type pageMIG struct {
 	UUID, Profile string
-	Tasks         []Allocation
+	Memory        bar
+	Tasks         []pageTask
 }
 
-// bar is one reading as part of a whole.
-type bar struct {
-	Label string
-	Text  string
-	Known bool
-	// Percent of the whole; High is from where it should worry.
-	Percent, High uint64
+// pageTask is one task that holds a GPU, a MIG device or a share.
+type pageTask struct {
+	Name   string // namespace/job/group/task
+	Share  string // empty: the whole
+	Detail string // allocation, container, since when
 }
 
-// hotCelsius is the full length of the bar for the temperature.
-const hotCelsius = 100
+// pageProcess is one process that computes on a GPU.
+type pageProcess struct {
+	PID          int
+	Name, Memory string
+}
 
 func newPageGPU(g *gpuhost.GPU, r *gpuhost.Reading, held []Allocation) pageGPU {
 	if r == nil {
 		r = &gpuhost.Reading{}
 	}
 	p := pageGPU{
-		Index: g.Index, UUID: g.UUID, Model: text(g.Model), BusID: g.PCIBusID, Health: g.Unhealthy,
-		Tasks: holders(held, g.UUID),
-		Bars: []bar{
-			percentBar("Utilisation", r.GPUPercent),
-			shareBar("Memory", scaled(r.MemoryUsedBytes, mebi), scaled(globalBytes(g), mebi), "MiB", 95),
-			temperatureBar(r.TemperatureCelsius),
-			shareBar("Power", scaled(r.PowerMilliwatts, kilo), scaled(g.PowerLimitMilliwatts, kilo), "W", 101),
-		},
+		Index: g.Index, Minor: g.Minor, UUID: g.UUID, Model: text(g.Model), BusID: g.PCIBusID, Health: g.Unhealthy,
+		Tasks: holders(held, g.UUID), Bars: gpuBars(g, r), Processes: pageProcesses(r.Processes),
 	}
 	if p.Health == "" && r.Err != nil {
 		p.Health = r.Err.Error()
 	}
-	for _, m := range g.MIGDevices {
-		p.MIG = append(p.MIG, pageMIG{UUID: m.UUID, Profile: m.Profile, Tasks: holders(held, m.UUID)})
+	if r.ThrottleReasons != nil {
+		p.Throttled = strings.Join(gpuhost.ThrottleNames(*r.ThrottleReasons&^throttledIdle), ", ")
+	}
+	for i := range g.MIGDevices {
+		p.MIG = append(p.MIG, newPageMIG(&g.MIGDevices[i], r, held))
 	}
 	return p
 }
 
-func holders(held []Allocation, uuid string) []Allocation {
-	var out []Allocation
+func newPageMIG(m *gpuhost.MIGDevice, r *gpuhost.Reading, held []Allocation) pageMIG {
+	var used *uint64
+	for i := range r.MIG {
+		if r.MIG[i].UUID == m.UUID {
+			used = r.MIG[i].MemoryUsedBytes
+		}
+	}
+	return pageMIG{UUID: m.UUID, Profile: m.Profile, Memory: memoryBar(used, m.TotalBytes), Tasks: holders(held, m.UUID)}
+}
+
+// free says whether nobody holds the GPU or a part of it.
+func (p *pageGPU) free() bool {
+	held := len(p.Tasks)
+	for _, m := range p.MIG {
+		held += len(m.Tasks)
+	}
+	return held == 0
+}
+
+func holders(held []Allocation, uuid string) []pageTask {
+	var out []pageTask
 	for _, a := range held {
 		if a.UUID == uuid {
-			out = append(out, a)
+			out = append(out, newPageTask(&a))
 		}
 	}
 	return out
 }
 
-func percentBar(label string, v *uint64) bar {
-	if v == nil {
-		return bar{Label: label, Text: notAvailable}
+func newPageTask(a *Allocation) pageTask {
+	detail := []string{"allocation " + short(a.AllocID, 8)}
+	if a.Container != "" {
+		detail = append(detail, "container "+short(a.Container, 12))
 	}
-	return bar{Label: label, Text: fmt.Sprintf("%d %%", *v), Known: true, Percent: min(*v, 100), High: 101}
+	if !a.Since.IsZero() {
+		detail = append(detail, "for "+time.Since(a.Since).Round(time.Second).String())
+	}
+	return pageTask{
+		Name:   fmt.Sprintf("%s/%s/%s/%s", a.Namespace, a.Job, a.Group, a.Task),
+		Share:  a.Share,
+		Detail: strings.Join(detail, " · "),
+	}
 }
 
-func temperatureBar(v *uint64) bar {
-	b := percentBar("Temperature", v)
-	if v != nil {
-		b.Text = fmt.Sprintf("%d °C", *v)
-		b.Percent, b.High = min(*v*100/hotCelsius, 100), 85
-	}
-	return b
-}
+// short cuts an id as Nomad's and docker's own tools do.
+func short(id string, n int) string { return id[:min(len(id), n)] }
 
-// shareBar shows a part of a whole; high is the percentage that should worry.
-func shareBar(label string, used, total *uint64, unit string, high uint64) bar {
-	if used == nil || total == nil || *total == 0 {
-		return bar{Label: label, Text: number(used, " "+unit)}
+func pageProcesses(all []gpuhost.Process) []pageProcess {
+	var out []pageProcess
+	for _, p := range all {
+		out = append(out, pageProcess{PID: p.PID, Name: filepath.Base(p.Name), Memory: number(scaled(p.MemoryUsedBytes, mebi), " MiB")})
 	}
-	return bar{
-		Label: label, Text: share(used, total, " "+unit), Known: true,
-		Percent: min(*used*100 / *total, 100), High: high,
-	}
+	return out
 }

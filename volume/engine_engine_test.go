@@ -30,7 +30,7 @@ const (
 // engineStore is a store on a directory of its own, served to the real engine
 // under its real name.
 func engineStore(t *testing.T, host Host) *Store {
-	base, err := os.MkdirTemp("/var/lib", "gpu-docker-volume-test-")
+	base, err := os.MkdirTemp("/var/tmp", "gpu-docker-volume-test-") // shared with the newer engine, and on a disk
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, os.RemoveAll(base)) })
 	s := newStore(t, Config{Dir: filepath.Join(base, "volumes")}, host)

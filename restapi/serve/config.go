@@ -33,6 +33,9 @@ type Config struct {
 	Logger hclog.Logger
 	// RetryInterval is how often a taken port or socket is tried; default 1 s.
 	RetryInterval time.Duration
+	// Changed is called after the state of the port or the socket changed, from
+	// several goroutines; nil is fine.
+	Changed func()
 }
 
 func (c *Config) setDefaults() {
@@ -41,6 +44,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.RetryInterval <= 0 {
 		c.RetryInterval = time.Second
+	}
+	if c.Changed == nil {
+		c.Changed = func() {}
 	}
 }
 

@@ -20,8 +20,9 @@ type endpoint struct {
 	log   hclog.Logger
 	retry time.Duration
 	// listen takes the address; nil turns the endpoint off.
-	listen func() (net.Listener, error)
-	server func() *http.Server
+	listen  func() (net.Listener, error)
+	server  func() *http.Server
+	changed func() // called without the lock
 
 	mu    sync.Mutex // guards state
 	state Endpoint
@@ -29,10 +30,11 @@ type endpoint struct {
 
 func newEndpoint(cfg *Config, name, address string) *endpoint {
 	return &endpoint{
-		name:  name,
-		log:   cfg.Logger,
-		retry: cfg.RetryInterval,
-		state: Endpoint{State: Off, Address: address},
+		name:    name,
+		log:     cfg.Logger,
+		retry:   cfg.RetryInterval,
+		changed: cfg.Changed,
+		state:   Endpoint{State: Off, Address: address},
 	}
 }
 
@@ -112,6 +114,14 @@ func (e *endpoint) wait(err error) {
 // set changes the state and says whether it was another one; an empty address
 // leaves the old one.
 func (e *endpoint) set(state State, address, reason string) bool {
+	changed := e.replace(state, address, reason)
+	if changed {
+		e.changed()
+	}
+	return changed
+}
+
+func (e *endpoint) replace(state State, address, reason string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	old := e.state

@@ -1,0 +1,44 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package restapi
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/shoenig/test/must"
+	"github.com/shoenig/test/wait"
+)
+
+// Requests in the time of grace get the last answer at once, all cost one
+// question, and what is older waits for the host.
+func TestAhead(t *testing.T) {
+	type sample struct {
+		n  int
+		at time.Time
+	}
+	asked, answer := make(chan struct{}, 10), make(chan sample)
+	a := &ahead[sample]{
+		ask:    func(context.Context) sample { asked <- struct{}{}; return <-answer },
+		timeOf: func(s sample) time.Time { return s.at },
+	}
+	give := func(n int, age time.Duration) { answer <- sample{n, time.Now().Add(-age)} }
+
+	go give(1, freshFor+graceFor/5)
+	must.Eq(t, 1, a.get(t.Context()).n, must.Sprint("the first waits"))
+	<-asked
+	must.Eq(t, 1, a.get(t.Context()).n, must.Sprint("a little too old"))
+	must.Eq(t, 1, a.get(t.Context()).n)
+	<-asked
+	must.Eq(t, 0, len(asked), must.Sprint("one question is under way"))
+	give(2, 2*freshFor)
+	must.Wait(t, wait.InitialSuccess(wait.BoolFunc(func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return !a.fetching
+	}), wait.Timeout(10*time.Second), wait.Gap(time.Millisecond)))
+	go give(3, 0)
+	must.Eq(t, 3, a.get(t.Context()).n, must.Sprint("too old: waits"))
+}
