@@ -79,6 +79,7 @@ func TestUnknownImage(t *testing.T) {
 }
 
 // TestWrongPluginOptions: the agent does not start, and says where the fault is.
+// The plugins that it started to check options do not outlive it.
 func TestWrongPluginOptions(t *testing.T) {
 	for _, tc := range []struct{ name, gpu, want string }{
 		{"unknown option", "colour = \"green\"", "colour"},
@@ -96,6 +97,8 @@ func TestWrongPluginOptions(t *testing.T) {
 			log, readErr := os.ReadFile(filepath.Join(dir, "gpu-docker-test.log"))
 			must.NoError(t, readErr)
 			must.StrContains(t, string(log), tc.want)
+			s := &site{T: t, bin: bin}
+			must.NoError(t, s.nothingLeft("plugin processes", s.pluginProcesses))
 		})
 	}
 }

@@ -28,6 +28,8 @@ import (
 type site struct {
 	*testing.T
 	ctx    context.Context
+	bin    string // folder of the built programs
+	dir    string // temporary
 	engine *harness.Engine
 	gpus   *simhost.Host
 	agent  *harness.Agent
@@ -51,16 +53,15 @@ var images = []harness.Image{
 	{Ref: imageWantAll, Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all"}},
 }
 
-// newSite starts a simulated GPU host and an agent. When the story ends it
-// checks that no container, volume, mount or process is left behind.
-func newSite(t *testing.T, profile string, configure func(*harness.AgentConfig)) *site {
+// newGround makes ready what needs no agent: engine, images, simulated GPU host.
+func newGround(t *testing.T, profile string) *site {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	bin := os.Getenv("GPU_DOCKER_BIN")
 	must.NotEq(t, "", bin, must.Sprint("GPU_DOCKER_BIN must name the folder with the built programs; run \"make test-e2e\""))
 
-	s := &site{T: t, ctx: ctx}
+	s := &site{T: t, ctx: ctx, bin: bin, dir: t.TempDir()}
 	var err error
 	s.engine, err = harness.EnsureEngine(ctx, t.Logf)
 	must.NoError(t, err)
@@ -69,21 +70,36 @@ func newSite(t *testing.T, profile string, configure func(*harness.AgentConfig))
 		must.NoError(t, s.engine.MakeImage(ctx, img))
 		t.Cleanup(func() { s.engine.RemoveImages(context.Background(), img.Ref) })
 	}
-	dir := t.TempDir()
-	s.gpus, err = simhost.Up(ctx, simhost.Options{Root: filepath.Join(dir, "gpus"), Profile: profile})
+	s.gpus, err = simhost.Up(ctx, simhost.Options{Root: s.driverRoot(), Profile: profile})
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, s.gpus.Down()) })
+	return s
+}
 
-	cfg := harness.AgentConfig{
-		Dir:        dir,
-		NomadPath:  filepath.Join(bin, "nomad"),
-		PluginDir:  filepath.Join(bin, "plugins"),
-		DriverRoot: filepath.Join(dir, "gpus"),
+// driverRoot is where the simulated driver is installed.
+func (s *site) driverRoot() string { return filepath.Join(s.dir, "gpus") }
+
+// agentConfig is that of an agent on a driver root.
+func (s *site) agentConfig(driverRoot string) harness.AgentConfig {
+	return harness.AgentConfig{
+		Dir:        s.dir,
+		NomadPath:  filepath.Join(s.bin, "nomad"),
+		PluginDir:  filepath.Join(s.bin, "plugins"),
+		DriverRoot: driverRoot,
 	}
+}
+
+// newSite starts a simulated GPU host and an agent. When the story ends it
+// checks that no container, volume, mount or process is left behind.
+func newSite(t *testing.T, profile string, configure func(*harness.AgentConfig)) *site {
+	t.Helper()
+	s := newGround(t, profile)
+	cfg := s.agentConfig(s.driverRoot())
 	if configure != nil {
 		configure(&cfg)
 	}
-	s.agent, err = harness.StartAgent(ctx, cfg)
+	var err error
+	s.agent, err = harness.StartAgent(s.ctx, cfg)
 	must.NoError(t, err)
 	t.Cleanup(s.end)
 	return s
@@ -185,7 +201,7 @@ func (s *site) pluginProcesses() []string {
 	var found []string
 	for _, exe := range entries {
 		target, err := os.Readlink(exe)
-		if err == nil && strings.HasPrefix(target, os.Getenv("GPU_DOCKER_BIN")+"/plugins/") {
+		if err == nil && strings.HasPrefix(target, s.bin+"/plugins/") {
 			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(exe), "cmdline"))
 			found = append(found, fmt.Sprintf("%s: %s", exe, strings.ReplaceAll(string(cmdline), "\x00", " ")))
 		}

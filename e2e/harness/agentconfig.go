@@ -9,7 +9,8 @@ import (
 )
 
 // config is the agent's configuration file. Heartbeats and elections are fast
-// because server and client are one process on loopback.
+// because server and client are one process on loopback; tests ask often, and each
+// reading of a log takes a connection.
 func (a *Agent) config() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `name = %q
@@ -18,6 +19,9 @@ plugin_dir = %q
 bind_addr = "127.0.0.1"
 log_level = "DEBUG"
 disable_update_check = true
+limits {
+  http_max_conns_per_client = 0
+}
 ports {
   http = %d
   rpc = %d

@@ -5,6 +5,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -76,7 +77,7 @@ func (a *Agent) Logs(alloc *api.Allocation, task, stream string) (string, error)
 			}
 			b.Write(frame.Data)
 		case err := <-errs:
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return b.String(), nil
 			}
 			return b.String(), err

@@ -23,7 +23,11 @@ const newerSuite = "trixie"
 // network namespaces of its own: nothing it mounts or configures reaches the
 // machine's engine, and all of it goes with the process. What tests share with
 // the engine (temporary folders, the plugin socket, driver volumes) is mounted
-// at the same place; mounts made there later come through.
+// at the same place; mounts made there later come through where the machine's
+// root is a shared mount, as systemd makes it.
+//
+// A mere chroot is not enough: containers then have mount namespaces whose root
+// is the machine's, and there is where "docker exec" would run its commands.
 const newerEngineScript = `set -eu
 root=$1 work=$2
 mount --bind "$root" "$work/root"
@@ -31,12 +35,16 @@ cd "$work/root"
 mount -t proc proc proc
 mount --rbind /sys sys
 mount --rbind /dev dev
-for dir in /tmp /run/docker/plugins /var/lib/nvidia-docker; do
+for dir in /tmp /var/tmp /run/docker/plugins /var/lib/nvidia-docker; do
 	mkdir -p "$dir" "$work/root$dir"
 	mount --rbind "$dir" "$work/root$dir"
 done
 ip link set lo up
-exec chroot "$work/root" dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" 	-H "unix://$work/docker.sock" --iptables=false --ip6tables=false`
+mkdir -p old
+pivot_root . old
+umount -l /old
+exec dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" \
+	-H "unix://$work/docker.sock" --iptables=false --ip6tables=false`
 
 // StartNewerEngine starts a Docker Engine 26.1 beside the machine's own; the
 // first time it unpacks Debian's packages of it into the user's cache.
@@ -113,6 +121,16 @@ func (e *Engine) waitReady(ctx context.Context) error {
 
 // Host is the address that DOCKER_HOST takes.
 func (e *Engine) Host() string { return e.Client.DaemonHost() }
+
+// InNetwork is the command line that runs a command in the engine's network
+// namespace, where published ports are and where the engine reaches what the
+// command serves on loopback. There is nothing else in that of a newer engine.
+func (e *Engine) InNetwork(command ...string) []string {
+	if e.work == "" {
+		return command // the machine's own
+	}
+	return append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", e.daemon.PID()), "--"}, command...)
+}
 
 // removeWork removes what an engine of ours kept on disk.
 func (e *Engine) removeWork() error {

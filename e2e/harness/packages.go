@@ -12,21 +12,32 @@ import (
 	"strings"
 )
 
-// requiredPrograms maps a program to the Debian package that brings it.
-var requiredPrograms = []struct{ program, debianPackage string }{
-	{"dockerd", "docker.io"},
-	{"iptables", "iptables"},
-	{"busybox", "busybox-static"},
+// Program is one that tests need and the Debian packages that bring it.
+type Program struct {
+	Name     string
+	Packages []string
 }
 
-// EnsurePackages installs the programs that the machine lacks from Debian's or
-// Ubuntu's packages. Anywhere else a missing program is an error with its cure.
+// requiredPrograms are what every agent and engine needs.
+var requiredPrograms = []Program{
+	{"dockerd", []string{"docker.io"}},
+	{"iptables", []string{"iptables"}},
+	{"busybox", []string{"busybox-static"}},
+}
+
+// EnsurePackages installs the programs of every test that the machine lacks.
 func EnsurePackages(ctx context.Context, say func(format string, args ...any)) error {
+	return EnsurePrograms(ctx, say, requiredPrograms...)
+}
+
+// EnsurePrograms installs the programs that the machine lacks from Debian's or
+// Ubuntu's packages. Anywhere else a missing program is an error with its cure.
+func EnsurePrograms(ctx context.Context, say func(format string, args ...any), needed ...Program) error {
 	var missing, packages []string
-	for _, r := range requiredPrograms {
-		if !programExists(r.program) {
-			missing = append(missing, r.program)
-			packages = append(packages, r.debianPackage)
+	for _, p := range needed {
+		if !programExists(p.Name) {
+			missing = append(missing, p.Name)
+			packages = append(packages, p.Packages...)
 		}
 	}
 	if len(missing) == 0 {

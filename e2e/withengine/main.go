@@ -3,7 +3,8 @@
 
 // Command withengine runs a command while a Docker Engine is there: the
 // machine's own if it runs, else one that it installs, starts and ends again;
-// with -newer an Engine 26.1 beside it, which DOCKER_HOST names to the command.
+// with -newer an Engine 26.1 beside it, which DOCKER_HOST names to the command. That
+// one has a network of its own, loopback only, and the command runs in it.
 package main
 
 import (
@@ -30,7 +31,6 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "usage: withengine [-newer] [--] COMMAND [ARGUMENT ...]")
 		return 2
 	}
-	args = flags.Args()
 	ensure := harness.EnsureEngine
 	if *newer {
 		ensure = harness.StartNewerEngine
@@ -46,6 +46,7 @@ func run(args []string) int {
 	}
 	defer engine.Close()
 
+	args = engine.InNetwork(flags.Args()...)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = os.Environ()
 	if *newer {

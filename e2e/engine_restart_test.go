@@ -1,0 +1,175 @@
+//go:build e2e
+
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/hashicorp/nomad/api"
+	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/e2e/harness"
+	"github.com/gpu-docker/gpu-docker/simhost"
+)
+
+// newEngineSite is a site whose engine is its own and can be restarted.
+func newEngineSite(t *testing.T, liveRestore bool) (*site, *harness.OwnEngine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	t.Cleanup(cancel)
+	s := &site{T: t, ctx: ctx, bin: os.Getenv("GPU_DOCKER_BIN"), dir: t.TempDir()}
+	must.NotEq(t, "", s.bin, must.Sprint("GPU_DOCKER_BIN must name the folder with the built programs"))
+	engine, err := harness.StartOwnEngine(ctx, t.Logf, liveRestore)
+	must.NoError(t, err)
+	t.Cleanup(engine.Close)
+	s.engine = engine.Engine
+	for _, img := range images {
+		must.NoError(t, s.engine.MakeImage(ctx, img))
+	}
+	s.gpus, err = simhost.Up(ctx, simhost.Options{Root: s.driverRoot(), Profile: "k80x4-352"})
+	must.NoError(t, err)
+	t.Cleanup(func() { must.NoError(t, s.gpus.Down()) })
+	cfg := s.agentConfig(s.driverRoot())
+	cfg.DriverConfig = fmt.Sprintf("endpoint = %q", engine.Host())
+	s.agent, err = harness.StartAgent(ctx, cfg)
+	must.NoError(t, err)
+	t.Cleanup(s.end)
+	return s, engine
+}
+
+// TestEngineRestartWithLiveRestore: tasks and logs go on, whichever way the
+// engine went.
+func TestEngineRestartWithLiveRestore(t *testing.T) {
+	s, engine := newEngineSite(t, true)
+	alloc := s.run(job{name: "lives", image: imageCUDA75, script: everyMillisecond, gpus: 1})
+	before := s.inspect(alloc.ID)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		seen := s.lastLine(alloc, 0)
+		must.NoError(t, engine.Stop(s.ctx, sig))
+		must.NoError(t, engine.Start(s.ctx))
+		back := time.Now()
+		now := s.lastLine(alloc, seen+2000)
+		detail := s.inspect(alloc.ID)
+		must.Eq(t, before.ID, detail.ID)
+		must.Eq(t, before.State.Pid, detail.State.Pid)
+		text, err := s.agent.Logs(alloc, "t", "stdout")
+		must.NoError(t, err)
+		// What the engine itself lost with its death nobody can bring back.
+		must.True(t, strings.HasPrefix(s.engineLog(detail.ID), text), must.Sprint("the task's log is not what the engine has"))
+		lost, err := gaps(text)
+		must.NoError(t, err)
+		t.Logf("after %v: lines up to %d, %s after the engine was back; the engine lost %d", sig, now, time.Since(back).Round(time.Second/100), lost)
+		must.LessEq(t, 200, lost)
+
+		code, out, _ := s.exec(alloc, false, "", "echo", "here")
+		must.Eq(t, []any{0, "here\n"}, []any{code, out})
+		s.statsSince(alloc, back)
+	}
+	fresh, _, err := s.agent.API.Allocations().Info(alloc.ID, nil)
+	must.NoError(t, err)
+	must.Eq(t, api.AllocClientStatusRunning, fresh.ClientStatus)
+	must.Eq(t, 0, fresh.TaskStates["t"].Restarts, must.Sprint(harness.Events(fresh)))
+	must.NoError(t, s.agent.StopJob(s.ctx, "lives"))
+}
+
+// TestEngineRestartWithoutLiveRestore: the engine ends its containers; the task
+// is told dead and Nomad's policy starts it again, with the same GPU.
+func TestEngineRestartWithoutLiveRestore(t *testing.T) {
+	s, engine := newEngineSite(t, false)
+	hcl := job{name: "again", image: imageCUDA75, script: gpuView, gpus: 1}.hcl()
+	hcl = strings.Replace(hcl, "attempts = 0\n      mode     = \"fail\"", "attempts = 5\n      delay = \"1s\"\n      mode     = \"fail\"", 1)
+	alloc := s.runHCL("again", hcl)
+	s.view(alloc)
+	for i, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		before := s.inspect(alloc.ID)
+		must.NoError(t, engine.Stop(s.ctx, sig))
+		must.NoError(t, engine.Start(s.ctx))
+		must.NoError(t, harness.Eventually(s.ctx, time.Minute, func() error { return s.restarted(alloc, i+1) }))
+		detail := s.inspect(alloc.ID)
+		must.NotEq(t, before.ID, detail.ID)
+		must.True(t, detail.State.Running)
+		must.Eq(t, gpuNodes(before), gpuNodes(detail))
+		t.Logf("after %v: %s", sig, eventsOf(s, alloc))
+	}
+	must.NoError(t, s.agent.StopJob(s.ctx, "again"))
+}
+
+// restarted says whether a task runs again after so many restarts.
+func (s *site) restarted(alloc *api.Allocation, times int) error {
+	fresh, _, err := s.agent.API.Allocations().Info(alloc.ID, nil)
+	if err != nil {
+		return err
+	}
+	state := fresh.TaskStates["t"]
+	if int(state.Restarts) != times || state.State != "running" || state.Events[len(state.Events)-1].Type != api.TaskStarted {
+		return fmt.Errorf("task is %s after %d restarts: %s", state.State, state.Restarts, harness.Events(fresh))
+	}
+	return nil
+}
+
+// gpuNodes are the device nodes that a container has.
+func gpuNodes(detail container.InspectResponse) []string {
+	var nodes []string
+	for _, d := range detail.HostConfig.Devices {
+		nodes = append(nodes, d.PathInContainer)
+	}
+	return nodes
+}
+
+// lastLine waits until a log has come to a line of at least that number.
+func (s *site) lastLine(alloc *api.Allocation, least int) int {
+	var n int
+	_, err := s.agent.WaitLogs(s.ctx, alloc, "t", func(text string) error {
+		whole := text[:strings.LastIndexByte(text, '\n')+1]
+		last := whole[strings.LastIndexByte(strings.TrimSuffix(whole, "\n"), '\n')+1:]
+		if _, err := fmt.Sscanf(last, "line %d\n", &n); err != nil || n < least || n < 500 {
+			return fmt.Errorf("the last line is %q, want %d", last, least)
+		}
+		return nil
+	})
+	must.NoError(s, err)
+	return n
+}
+
+// gaps counts the lines that are missing; doubled, unordered or cut ones are errors.
+func gaps(text string) (int, error) {
+	next, lost := 0, 0
+	for line := range strings.Lines(text) {
+		var n int
+		if _, err := fmt.Sscanf(line, "line %d\n", &n); err != nil || line != fmt.Sprintf("line %d\n", n) {
+			if !strings.HasSuffix(line, "\n") {
+				break // the last one, not complete yet
+			}
+			return 0, fmt.Errorf("line %q after %d", line, next-1)
+		}
+		if n < next {
+			return 0, fmt.Errorf("line %d comes after line %d", n, next-1)
+		}
+		lost += n - next
+		next = n + 1
+	}
+	return lost, nil
+}
+
+// engineLog is what the engine has of a container's standard output.
+func (s *site) engineLog(id string) string {
+	stream, err := s.engine.Client.ContainerLogs(s.ctx, id, container.LogsOptions{ShowStdout: true})
+	must.NoError(s, err)
+	defer stream.Close()
+	var out, errOut bytes.Buffer
+	_, err = stdcopy.StdCopy(&out, &errOut, stream)
+	must.NoError(s, err)
+	return out.String()
+}
