@@ -22,21 +22,25 @@ const (
 	leftoverPeriod = time.Second
 )
 
-// warnForeign tells a task that something computes on its GPU already.
+// warnForeign tells a task that something computes on its GPU already, and
+// remembers that it is not the task's.
 func (s *starting) warnForeign() {
 	for _, d := range s.grant.Devices {
 		if d.Shared {
 			continue
 		}
 		if busy := processesOn(s.p.host.Readings(s.ctx), d.GPU.UUID); len(busy) > 0 && len(d.GPU.MIGDevices) == 0 {
+			for _, process := range busy {
+				s.foreign = append(s.foreign, process.PID)
+			}
 			s.tell(fmt.Sprintf("GPU %s is in use by processes that are not this task's: %s", d.UUID, describeProcesses(busy)))
 		}
 	}
 }
 
 // reportLeftovers watches the GPUs of an ended task until nothing computes there
-// any more, or says what does. GPUs that another task has by then are its own
-// business.
+// any more, or says what does. What was there before the task is not its, and GPUs
+// that another task has by then are its own business.
 func (d *Driver) reportLeftovers(p *parts, t *task) {
 	gpus := wholeGPUs(t.state.GPUs)
 	if len(gpus) == 0 {
@@ -49,7 +53,8 @@ func (d *Driver) reportLeftovers(p *parts, t *task) {
 		left = nil
 		readings := p.host.Readings(ctx)
 		for _, uuid := range gpus {
-			if busy := processesOn(readings, uuid); len(busy) > 0 && !d.gpus.holds(uuid) {
+			busy := slices.DeleteFunc(processesOn(readings, uuid), func(p gpuhost.Process) bool { return slices.Contains(t.foreign, p.PID) })
+			if len(busy) > 0 && !d.gpus.holds(uuid) {
 				left = append(left, fmt.Sprintf("GPU %s: %s", uuid, describeProcesses(busy)))
 			}
 		}

@@ -215,6 +215,22 @@ func TestDestroy(t *testing.T) {
 		_, err := b.driver.tasks.Get(cfg.ID)
 		must.NoError(t, err)
 	})
+	t.Run("an engine that is away, but the task's end was seen", func(t *testing.T) {
+		b := newBench(t, nil)
+		cfg := b.task(nil)
+		id, _ := b.start(cfg)
+		ch, err := b.driver.WaitTask(t.Context(), cfg.ID)
+		must.NoError(t, err)
+		b.engine.end(id, 143, false)
+		<-ch
+		b.engine.setAway(true)
+		must.NoError(t, b.DestroyTask(cfg.ID, false))
+		_, err = b.driver.tasks.Get(cfg.ID)
+		must.ErrorIs(t, err, drivers.ErrTaskNotFound)
+		p, err := b.driver.ready()
+		must.NoError(t, err)
+		must.Eq(t, []string{id}, p.state.Doomed())
+	})
 	t.Run("waiters get a result", func(t *testing.T) {
 		b := newBench(t, nil)
 		cfg := b.task(nil)

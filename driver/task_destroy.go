@@ -48,6 +48,9 @@ func (p *parts) endForDestroy(t *task, force bool) error {
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
+	if err != nil && t.exited() {
+		return nil // an engine that is away removes the container later; the agent asks only once
+	}
 	if err != nil {
 		return fmt.Errorf("failed to inspect container %q before its removal: %w", id, err)
 	}

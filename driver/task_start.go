@@ -44,6 +44,7 @@ type starting struct {
 	id        string // of the container
 	found     engineapi.InspectResponse
 	state     *taskState
+	foreign   []int // processes that were on the task's GPUs before it
 }
 
 // StartTask starts a task and returns when its container runs.
@@ -163,6 +164,7 @@ func (s *starting) register() (*drivers.TaskHandle, error) {
 		return nil, err
 	}
 	t := newTask(s.d.ctx, s.cfg, s.state)
+	t.foreign = s.foreign
 	t.logs, err = s.p.logs.Ship(s.cfg, s.state)
 	if err != nil {
 		t.cancel()

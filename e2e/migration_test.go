@@ -237,6 +237,9 @@ func TestMigratedJob(t *testing.T) {
 	for _, view := range []map[string]any{theirs, ours} {
 		delete(view, "name")
 		delete(view, "config.Env")
+		for _, key := range []string{"host.CapAdd", "host.CapDrop"} { // clients spell them in two ways
+			view[key] = strings.ReplaceAll(strings.ToLower(view[key].(string)), "cap_", "")
+		}
 		maps.DeleteFunc(view, func(key string, _ any) bool {
 			return strings.HasPrefix(key, "config.Labels.com.hashicorp.nomad.") || strings.HasPrefix(key, "config.Labels.io.github.gpu-docker.")
 		})

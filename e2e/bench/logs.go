@@ -30,7 +30,7 @@ func (s *site) logs(t *table) error {
 	// Numbers of ten digits make lines of the same length; only the last is short.
 	script := fmt.Sprintf("exec seq -s '%s\n' 1000000001 %d", strings.Repeat("x", lineBytes-11), 1_000_000_000+lines)
 	return s.turns(s.sizes.logs, func(driver string) error {
-		jobID, begun, allocs, err := s.run(driver, "batch", 1, script, api.AllocClientStatusComplete)
+		jobID, _, allocs, err := s.run(driver, "batch", 1, script, api.AllocClientStatusComplete)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (s *site) logs(t *table) error {
 		if err != nil {
 			return err
 		}
-		begun = eventTime(allocs[0], api.TaskStarted)
+		begun := eventTime(allocs[0], api.TaskStarted)
 		whole.add(driver, last.Sub(begun).Seconds())
 		speed.add(driver, float64(arrived)/1e6/last.Sub(begun).Seconds())
 		lost.add(driver, 100*float64(lines-kept)/float64(lines))

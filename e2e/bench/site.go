@@ -121,9 +121,10 @@ func (s *site) run(driver, kind string, count int, script, status string) (jobID
 		}
 		there := 0
 		for _, stub := range stubs {
-			if stub.ClientStatus == status {
+			switch stub.ClientStatus {
+			case status:
 				there++
-			} else if stub.ClientStatus == api.AllocClientStatusFailed {
+			case api.AllocClientStatusFailed:
 				return harness.Final(fmt.Errorf("allocation %s failed: %v", stub.ID, stub.TaskStates["t"]))
 			}
 		}

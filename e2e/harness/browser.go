@@ -116,8 +116,11 @@ func (b *Browser) Screenshot(file string) error {
 // Close ends the browser.
 func (b *Browser) Close() error {
 	_ = b.devtool.call("", "Browser.close", nil, nil) // it may be gone before it answers
-	done := make(chan error, 1)
-	go func() { done <- b.cmd.Wait() }()
+	done := make(chan struct{})
+	go func() {
+		_ = b.cmd.Wait() // how it ended is of no interest
+		close(done)
+	}()
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
