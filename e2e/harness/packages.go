@@ -25,9 +25,16 @@ var requiredPrograms = []Program{
 	{"busybox", []string{"busybox-static"}},
 }
 
+// RegistryServer is a registry, which tests of pulling talk to.
+var RegistryServer = Program{"docker-registry", []string{"docker-registry"}}
+
 // EnsurePackages installs the programs of every test that the machine lacks.
 func EnsurePackages(ctx context.Context, say func(format string, args ...any)) error {
-	return EnsurePrograms(ctx, say, requiredPrograms...)
+	if err := EnsurePrograms(ctx, say, requiredPrograms...); err != nil {
+		return err
+	}
+	// From Debian 13 on the command line is a package of its own.
+	return EnsurePrograms(ctx, say, Program{"docker", []string{"docker-cli"}})
 }
 
 // EnsurePrograms installs the programs that the machine lacks from Debian's or

@@ -37,9 +37,10 @@ func run(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	engine, err := ensure(ctx, func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, format+"\n", args...)
-	})
+	engine, err := ensure(ctx, say)
+	if err == nil {
+		err = harness.EnsurePrograms(ctx, say, harness.RegistryServer)
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "no Docker Engine for the tests: %v\n", err)
 		return 1
@@ -66,3 +67,5 @@ func run(args []string) int {
 		return 1
 	}
 }
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
