@@ -125,9 +125,10 @@ func (s *site) end() {
 }
 
 // nothingLeft waits until a list is empty: what a task's end sets in motion may
-// still be under way when Nomad calls the task dead.
+// still be under way when Nomad calls the task dead, and the log holder looks
+// once a minute for pipes whose allocation is gone.
 func (s *site) nothingLeft(what string, list func() []string) error {
-	return harness.Eventually(context.Background(), 20*time.Second, func() error {
+	return harness.Eventually(context.Background(), 90*time.Second, func() error {
 		if left := list(); len(left) > 0 {
 			return fmt.Errorf("%s left behind: %v", what, left)
 		}
