@@ -50,12 +50,15 @@ const rotating = "logs {\n max_files = 4\n max_file_size = 1\n}"
 // to do than it can closes its own log before a task's last lines are in it.
 const short = 50
 
-// shortTasks: each prints from 10 KB to 900 KB and exits at once.
+// shortTasks: each prints from 10 KB to 150 KB and exits at once. More would not
+// be certain to arrive under such a load: with the default settings the engine
+// keeps 2 files of 2 MB, every short line costs some 75 bytes there, and a task
+// may be over before its log is first opened (docs/logs.md tells the cure).
 func (s *site) shortTasks() {
 	t := s.T
 	begun := time.Now()
-	// The last number of the first task is 2,000, of the last one 150,000.
-	hcl := job{name: "short", kind: "batch", image: imagePlain, script: `exec seq 1 $((2000+NOMAD_ALLOC_INDEX*3000))`, more: rotating}.hcl()
+	// The last number of the first task is 2,000, of the last one 26,500.
+	hcl := job{name: "short", kind: "batch", image: imagePlain, script: `exec seq 1 $((2000+NOMAD_ALLOC_INDEX*500))`, more: rotating}.hcl()
 	hcl = strings.Replace(hcl, `group "g" {`, fmt.Sprintf("group \"g\" {\n count = %d\n ephemeral_disk {\n size = 20\n }", short), 1)
 	_, err := s.agent.Run(withResources(hcl, "cpu = 1000\n memory = 32"))
 	must.NoError(t, err)
@@ -65,7 +68,7 @@ func (s *site) shortTasks() {
 	for _, stub := range allocs {
 		must.Eq(t, api.AllocClientStatusComplete, stub.ClientStatus)
 		alloc := &api.Allocation{ID: stub.ID, NodeID: stub.NodeID}
-		last := 2000 + 3000*indexOf(stub.Name)
+		last := 2000 + 500*indexOf(stub.Name)
 		text, err := s.agent.Logs(alloc, "t", "stdout")
 		must.NoError(t, err)
 		must.NoError(t, counted(text, 1, last), must.Sprint(stub.Name))

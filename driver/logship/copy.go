@@ -12,6 +12,14 @@ import (
 // attempt ships until the container's log has ended, which is nil, or until
 // something fails.
 func (s *Shipper) attempt(ctx context.Context) error {
+	info, err := s.inspect(ctx)
+	path, direct := "", false
+	if err == nil && s.cfg.Watcher != nil && !s.filesFailed {
+		path, direct = readable(info)
+	}
+	if direct {
+		s.openEarly(path)
+	}
 	if !s.attached {
 		pos, err := s.cfg.Sink.attach(ctx)
 		if err != nil {
@@ -19,14 +27,11 @@ func (s *Shipper) attempt(ctx context.Context) error {
 		}
 		s.pos, s.attached = pos, true
 	}
-	info, err := s.inspect(ctx)
-	if err == nil {
-		path, ok := readable(info)
-		if ok && s.cfg.Watcher != nil && !s.filesFailed {
-			err = s.copyFiles(ctx, path)
-		} else {
-			err = s.copyStreams(ctx)
-		}
+	switch {
+	case direct:
+		err = s.copyFiles(ctx, path)
+	case err == nil:
+		err = s.copyStreams(ctx)
 	}
 	if err := s.orGone(err); err != nil {
 		return err

@@ -30,7 +30,8 @@ type Shipper struct {
 	// The goroutine's own:
 	pos         position
 	attached    bool
-	filesFailed bool // reading the engine's files directly went wrong
+	early       *watchedFiles // opened and not yet read from; nil without
+	filesFailed bool          // reading the engine's files directly went wrong
 	lossTold    bool
 }
 
@@ -93,6 +94,7 @@ var (
 // run ships until the end, with pauses after failures.
 func (s *Shipper) run(ctx context.Context) {
 	defer close(s.done)
+	defer s.closeEarly()
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.Error("log shipping panicked", "panic", p, "stack", string(debug.Stack()))

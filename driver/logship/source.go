@@ -56,25 +56,66 @@ func readable(info container.InspectResponse) (string, bool) {
 	return info.LogPath, err == nil
 }
 
-// openFiles opens the engine's files at the position and watches them.
-func (s *Shipper) openFiles(path string) (source, *seeker, error) {
+// watchedFiles are the engine's files, kept open while they are rotated away.
+type watchedFiles struct {
+	*logFiles
+	unwatch func()
+}
+
+func (w *watchedFiles) close() {
+	w.unwatch()
+	w.logFiles.close()
+}
+
+// watchFiles opens the engine's files and watches them.
+func (s *Shipper) watchFiles(path string) (*watchedFiles, error) {
 	files, err := openLogFiles(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	unwatch, err := s.cfg.Watcher.add(filepath.Dir(path), files.changed)
 	if err != nil {
 		files.close()
-		return nil, nil, err
+		return nil, err
 	}
 	files.scan() // a rotation between the two
-	r := &fileReader{files: files, ended: s.exited, onLoss: s.tellLoss, log: s.log}
+	return &watchedFiles{files, unwatch}, nil
+}
+
+// openEarly has the files open before the sink is ready, which takes a while on a
+// busy machine: a task that prints fast fills several files by then. A failure
+// shows again, and is dealt with, when the files are to be read.
+func (s *Shipper) openEarly(path string) {
+	if s.early == nil {
+		s.early, _ = s.watchFiles(path)
+	}
+}
+
+// closeEarly closes files that were never read.
+func (s *Shipper) closeEarly() {
+	if s.early != nil {
+		s.early.close()
+		s.early = nil
+	}
+}
+
+// openFiles reads the engine's files from the position on.
+func (s *Shipper) openFiles(path string) (source, *seeker, error) {
+	files := s.early
+	s.early = nil
+	if files == nil {
+		var err error
+		if files, err = s.watchFiles(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	r := &fileReader{files: files.logFiles, ended: s.exited, onLoss: s.tellLoss, log: s.log}
 	seek := newSeeker(s.pos)
 	if at := s.pos.Place; at != (place{}) && files.seek(at) {
 		r.first, r.offset = at.First, at.Offset
 		seek = newSeeker(position{})
 	}
-	return watched{r, unwatch}, seek, nil
+	return watched{r, files.unwatch}, seek, nil
 }
 
 // watched is a fileReader with its watch.
