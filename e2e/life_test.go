@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/hashicorp/nomad/api"
 	"github.com/shoenig/test/must"
 
@@ -308,4 +309,9 @@ func (s *site) containersOf(allocID string) []container.Summary {
 	list, err := s.engine.Client.ContainerList(s.ctx, container.ListOptions{All: true, Filters: ownedBy(allocID)})
 	must.NoError(s, err)
 	return list
+}
+
+// ownedBy finds the containers of an allocation.
+func ownedBy(allocID string) filters.Args {
+	return filters.NewArgs(filters.Arg("label", ownerLabel+"="+allocID))
 }
