@@ -100,13 +100,17 @@ func attributes(status string) string {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(append(lines, "", cut(status, "Device Group Attributes")), "\n")
+	// Nomad 1.6 prints this heading with its markup.
+	group := cut(status, "[bold]Device Group Attributes[reset]")
+	return strings.Join(append(lines, "", strings.NewReplacer("[bold]", "", "[reset]", "").Replace(group)), "\n")
 }
 
 func (s *stage) showTask() error {
-	if _, err := s.nomad("job", "run", "-detach", "-var", "image="+imageFits, s.job); err != nil {
+	out, err := s.nomad("job", "run", "-detach", "-var", "image="+imageFits, s.job)
+	if err != nil {
 		return err
 	}
+	show("nomad job run -detach -var image="+imageFits+" "+s.job, out)
 	alloc, err := s.agent.WaitAlloc(s.ctx, "example", api.AllocClientStatusRunning)
 	if err != nil {
 		return err
@@ -120,7 +124,6 @@ func (s *stage) showTask() error {
 	if err != nil {
 		return err
 	}
-	show("nomad job run "+s.job, "")
 	show("nomad alloc logs "+alloc.ID[:8], text)
 	if n := strings.Count(text, "GPU-"); n == 0 || strings.Contains(text, "GPU 1:") {
 		return fmt.Errorf("the task should list exactly its own GPU, it printed %q", text)
