@@ -50,26 +50,33 @@ func TestImageInARegistry(t *testing.T) {
 	}
 }
 
-// refusedBeforeALayer: three small questions, and the reason.
+// refusedBeforeALayer: three small questions, and the reason. The time is the best
+// of three images, since what else the machine does counts into each.
 func (s *site) refusedBeforeALayer(r *harness.Registry) {
 	t := s.T
-	digest, err := r.PutHuge(s.ctx, hugeImage, twoGB)
-	must.NoError(t, err)
-	r.Forget()
 	image := r.Host + "/" + hugeImage.Ref
-	alloc := s.failed(job{name: "huge", image: image, script: "true", gpus: 1})
-	must.StrContains(t, eventsOf(s, alloc), refusal(image)+" | ")
-	must.Eq(t, []string{"ping 200", "manifest 200", "config 200"}, kinds(r, ""))
-	must.Less(t, 64<<10, r.Traffic())
-	s.nothingCame(alloc, image)
+	var digest string
+	best := time.Hour
+	for i := range 3 {
+		var err error
+		digest, err = r.PutHuge(s.ctx, hugeImage, twoGB+int64(i))
+		must.NoError(t, err)
+		r.Forget()
+		alloc := s.failed(job{name: fmt.Sprintf("huge-%d", i), image: image, script: "true", gpus: 1})
+		must.StrContains(t, eventsOf(s, alloc), refusal(image)+" | ")
+		must.Eq(t, []string{"ping 200", "manifest 200", "config 200"}, kinds(r, ""))
+		must.Less(t, 64<<10, r.Traffic())
+		s.nothingCame(alloc, image)
 
-	var answers time.Duration
-	for _, q := range r.Requests() {
-		answers += q.Took
+		var answers time.Duration
+		for _, q := range r.Requests() {
+			answers += q.Took
+		}
+		ours := s.took("task did not start", alloc) - answers
+		t.Logf("refused with %d bytes of traffic, in %s beyond the registry's %s", r.Traffic(), ours, answers)
+		best = min(best, ours)
 	}
-	ours := s.took("task did not start", alloc) - answers
-	t.Logf("refused with %d bytes of traffic, in %s beyond the registry's %s", r.Traffic(), ours, answers)
-	must.Less(t, 300*time.Millisecond, ours)
+	must.Less(t, 300*time.Millisecond, best)
 
 	t.Run("remembered by its digest", func(t *testing.T) {
 		r.Forget()

@@ -76,7 +76,7 @@ func (s *site) created(alloc *api.Allocation) int {
 	}
 }
 
-var tookField = regexp.MustCompile(`took=([0-9.a-zµ]+)`)
+var tookField = regexp.MustCompile(`took="?([0-9.a-zµ]+)`)
 
 // took is the time that the agent's log gives with a message about an allocation.
 func (s *site) took(message string, alloc *api.Allocation) time.Duration {

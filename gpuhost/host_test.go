@@ -180,6 +180,19 @@ func TestUpgrade(t *testing.T) {
 	must.Eq(t, "", inv.GPUs[0].Unhealthy)
 }
 
+// TestHardLinkOfTheLibrary: a driver volume's hard link to the library is no new
+// driver; NVML is not started anew for it.
+func TestHardLinkOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	host := open(t, sim)
+	inv := inventory(t, host, complete)
+	before := sim.Calls()["nvmlShutdown"]
+	must.NoError(t, os.Link(inv.Driver.Library, filepath.Join(t.TempDir(), "libnvidia-ml.so.1")))
+	must.Len(t, 4, host.Look().GPUs)
+	must.Eq(t, before, sim.Calls()["nvmlShutdown"])
+}
+
 // TestHalfUpgrade: new libraries beside the old kernel module (cases VOL-05).
 func TestHalfUpgrade(t *testing.T) {
 	t.Parallel()

@@ -92,14 +92,14 @@ func (r root) findLibrary(soname string) (string, error) {
 	return "", fmt.Errorf("%s: %w under %q", soname, errNoLibraryFile, string(r))
 }
 
-// fileID tells one file from another that took its place.
+// fileID tells one file from another that took its place. The inode's change time
+// is no part of it: a driver volume's hard links change that too.
 type fileID struct {
-	place  string // with all links resolved
-	dev    uint64
-	ino    uint64
-	size   int64
-	mtime  int64
-	change int64
+	place string // with all links resolved
+	dev   uint64
+	ino   uint64
+	size  int64
+	mtime int64
 }
 
 func identify(place string) fileID {
@@ -110,7 +110,6 @@ func identify(place string) fileID {
 	id := fileID{place: place, size: info.Size(), mtime: info.ModTime().UnixNano()}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		id.dev, id.ino = stat.Dev, stat.Ino
-		id.change = stat.Ctim.Nano()
 	}
 	return id
 }
