@@ -88,6 +88,13 @@ func (s *shippers) Ship(cfg *drivers.TaskConfig, state *taskState) (logShipping,
 	}), s.logger}, nil
 }
 
+// releaseLogs lets Nomad's log collector of a task that did not start end at
+// once, and with it the task: a refusal shows 4 s earlier.
+func releaseLogs(cfg *drivers.TaskConfig) {
+	logship.ReleaseReader(cfg.StdoutPath)
+	logship.ReleaseReader(cfg.StderrPath)
+}
+
 // sink is Nomad's pair of pipes or the log files themselves.
 func (s *shippers) sink(cfg *drivers.TaskConfig, state *taskState) logship.Sink {
 	if s.config.Logs.Collector != config.CollectorDriver {

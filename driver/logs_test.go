@@ -4,11 +4,14 @@
 package driver
 
 import (
+	"io"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
+	"golang.org/x/sys/unix"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
 )
@@ -32,4 +35,39 @@ func TestNoLogCollection(t *testing.T) {
 			must.Nil(t, shipping)
 		})
 	}
+}
+
+// TestReleaseLogs: the collectors of a task that did not start see the end of its
+// pipes; a file in a pipe's place is not touched.
+func TestReleaseLogs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	must.NoError(t, os.Mkdir(dir, 0o755))
+	pipe, file := filepath.Join(dir, ".t.stdout.fifo"), filepath.Join(dir, "t.stderr")
+	must.NoError(t, unix.Mkfifo(pipe, 0o600))
+	must.NoError(t, os.WriteFile(file, []byte("text"), 0o600))
+	ended := make(chan error, 1)
+	reading := make(chan struct{})
+	go func() {
+		close(reading)
+		text, err := os.ReadFile(pipe)
+		if err == nil && len(text) > 0 {
+			err = io.ErrShortBuffer
+		}
+		ended <- err
+	}()
+	<-reading
+	for waiting := true; waiting; {
+		releaseLogs(&drivers.TaskConfig{StdoutPath: pipe, StderrPath: file})
+		select {
+		case err := <-ended:
+			must.NoError(t, err)
+			waiting = false
+		case <-t.Context().Done():
+			t.Fatal("the reader does not end")
+		default: // it had not opened the pipe yet
+		}
+	}
+	text, err := os.ReadFile(file)
+	must.NoError(t, err)
+	must.Eq(t, "text", string(text))
 }

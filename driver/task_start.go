@@ -52,6 +52,7 @@ func (d *Driver) StartTask(cfg *drivers.TaskConfig) (*drivers.TaskHandle, *drive
 	begun := time.Now()
 	p, err := d.ready()
 	if err != nil {
+		releaseLogs(cfg)
 		return nil, nil, forNomad(recoverable(err))
 	}
 	if err := d.tasks.Reserve(cfg.ID); err != nil {
@@ -68,6 +69,7 @@ func (d *Driver) StartTask(cfg *drivers.TaskConfig) (*drivers.TaskHandle, *drive
 	handle, err := s.run()
 	if err != nil {
 		s.rollBack()
+		releaseLogs(cfg)
 		d.logger.Error("task did not start", "task_id", cfg.ID, "took", elapsed(begun), "error", err)
 		return nil, nil, forNomad(err)
 	}

@@ -40,6 +40,24 @@ func openPipe(path string) (*os.File, error) {
 	return f, nil
 }
 
+// ReleaseReader shows the reader of a pipe its end although nothing was ever
+// written: the collector of a task that did not start would otherwise be waited
+// for, two times 2 s. What is no pipe, or has no reader, is left alone.
+func ReleaseReader(path string) {
+	dir, err := openLogDir(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	defer func() { _ = dir.Close() }() // nothing is written
+	name := filepath.Base(path)
+	if info, err := dir.Lstat(name); err != nil || info.Mode().Type() != fs.ModeNamedPipe {
+		return
+	}
+	if f, err := dir.OpenFile(name, os.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0); err == nil {
+		_ = f.Close() // likewise
+	}
+}
+
 // openPipes opens both pipes of a container.
 func openPipes(stdoutPath, stderrPath string) (ends [streams]*os.File, err error) {
 	for i, path := range []string{stdoutPath, stderrPath} {
