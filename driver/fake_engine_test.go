@@ -29,9 +29,11 @@ type fakeEngine struct {
 	calls      []string // "create", "start <id>", …
 	// failures are the errors of the next calls, by the call's name.
 	failures map[string][]error
-	away     bool // no call is answered
-	info     system.Info
-	version  types.Version
+	// during is what happens while a call ("create", "remove") is under way.
+	during  map[string]func()
+	away    bool // no call is answered
+	info    system.Info
+	version types.Version
 }
 
 type fakeContainer struct {
@@ -125,6 +127,17 @@ func (e *fakeEngine) enter(call, id string) error {
 	return nil
 }
 
+// pass does what is to happen during a call.
+func (e *fakeEngine) pass(call string) {
+	e.mu.Lock()
+	do := e.during[call]
+	delete(e.during, call)
+	e.mu.Unlock()
+	if do != nil {
+		do()
+	}
+}
+
 // called says how often a call was made.
 func (e *fakeEngine) called(call string) (n int) {
 	e.mu.Lock()
@@ -159,6 +172,7 @@ func (e *fakeEngine) find(idOrName string) *fakeContainer {
 }
 
 func (e *fakeEngine) Create(_ context.Context, req *container.Request) (string, error) {
+	e.pass("create")
 	e.mu.Lock()
 	if err := e.enter("create", ""); err != nil {
 		e.mu.Unlock()
@@ -218,7 +232,7 @@ func (e *fakeEngine) List(_ context.Context, all bool, labels ...string) ([]engi
 	var found []engineapi.Summary
 	for _, c := range e.containers {
 		if (all || c.state.Running) && hasLabels(c.labels, labels) {
-			found = append(found, engineapi.Summary{ID: c.id, Names: []string{"/" + c.name}, Labels: c.labels, Created: c.created.Unix()})
+			found = append(found, engineapi.Summary{ID: c.id, Names: []string{"/" + c.name}, Labels: c.labels, Created: c.created.Unix(), State: c.state.Status})
 		}
 	}
 	return found, nil
@@ -266,6 +280,7 @@ func (e *fakeEngine) Stop(_ context.Context, id, _ string, grace time.Duration) 
 }
 
 func (e *fakeEngine) Remove(_ context.Context, id string) error {
+	e.pass("remove")
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.enter("remove", id); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/gpu-docker/gpu-docker/compat"
 	"github.com/gpu-docker/gpu-docker/driver/config"
 	"github.com/gpu-docker/gpu-docker/driver/image"
+	"github.com/gpu-docker/gpu-docker/driver/logship"
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 	"github.com/gpu-docker/gpu-docker/imagemeta"
 	"github.com/gpu-docker/gpu-docker/volume"
@@ -201,9 +202,18 @@ type fakeLogs struct {
 	mu   sync.Mutex // guards everything below
 	log  []string
 	fail error
+	// expected are the paths of logs that were waited for.
+	expected []string
 }
 
-func (l *fakeLogs) Ship(_ *drivers.TaskConfig, s *taskState) (logShipping, error) {
+func (l *fakeLogs) Expect(_ *drivers.TaskConfig, path string) *logship.Ahead {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expected = append(l.expected, path)
+	return nil
+}
+
+func (l *fakeLogs) Ship(_ *drivers.TaskConfig, s *taskState, _ *logship.Ahead) (logShipping, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fail != nil {

@@ -6,6 +6,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -321,5 +322,81 @@ func TestRecover(t *testing.T) {
 		broken.DriverState = []byte("garbage")
 		must.ErrorContains(t, b.RecoverTask(broken), "failed to decode driver task state")
 		must.ErrorContains(t, b.RecoverTask(&drivers.TaskHandle{Config: cfg}), "failed to decode driver task state")
+	})
+}
+
+// TestDestroyOfADyingProcess: a container whose removal was never answered is on
+// the list of the next process.
+func TestDestroyOfADyingProcess(t *testing.T) {
+	b := newBench(t, nil)
+	id, _ := b.start(b.task(nil))
+	p, err := b.driver.ready()
+	must.NoError(t, err)
+	var doomed []string
+	b.engine.during = map[string]func(){"remove": func() { doomed = p.state.Doomed() }}
+	p.removeForGood(t.Context(), id)
+	must.Eq(t, []string{id}, doomed)
+	must.SliceEmpty(t, p.state.Doomed())
+}
+
+// TestStartAgainUnderAnotherID: an agent that died while it started a task starts
+// it again and never mentions the first try.
+func TestStartAgainUnderAnotherID(t *testing.T) {
+	again := func(first *drivers.TaskConfig) *drivers.TaskConfig {
+		cfg := first.Copy()
+		cfg.ID += "-again"
+		return cfg
+	}
+	t.Run("after it", func(t *testing.T) {
+		b := newBench(t, nil)
+		first := b.task(nil, "GPU-a")
+		firstID, _ := b.start(first)
+		second := again(first)
+		id, _ := b.start(second)
+		must.NotEq(t, firstID, id)
+		must.Len(t, 1, b.engine.names(), must.Sprint("the first container is replaced"))
+		_, err := b.driver.tasks.Get(first.ID)
+		must.ErrorIs(t, err, drivers.ErrTaskNotFound)
+		must.Eq(t, []string{"ship " + firstID, "ship " + id, "close"}, b.logs.log)
+
+		must.NoError(t, b.DestroyTask(second.ID, true))
+		must.SliceEmpty(t, b.engine.names())
+		must.False(t, b.driver.gpus.holds("GPU-a"))
+		for image, users := range b.images.uses {
+			must.SliceEmpty(t, users, must.Sprint(image))
+		}
+	})
+	t.Run("during it", func(t *testing.T) {
+		b := newBench(t, nil)
+		first := b.task(nil, "GPU-a")
+		second := again(first)
+		asked, answer := make(chan struct{}), make(chan struct{})
+		b.engine.during = map[string]func(){"create": func() {
+			close(asked)
+			<-answer
+		}}
+		ended := make(chan error, 2)
+		go func() {
+			_, _, err := b.StartTask(first)
+			ended <- err
+		}()
+		<-asked
+		go func() {
+			_, _, err := b.StartTask(second)
+			ended <- err
+		}()
+		for !b.driver.tasks.Starting(second.ID) {
+			runtime.Gosched()
+		}
+		close(answer)
+		must.NoError(t, <-ended)
+		must.NoError(t, <-ended)
+		must.Len(t, 1, b.engine.names())
+		_, err := b.driver.tasks.Get(first.ID)
+		must.ErrorIs(t, err, drivers.ErrTaskNotFound)
+		_, err = b.driver.tasks.Get(second.ID)
+		must.NoError(t, err)
+		must.NoError(t, b.DestroyTask(second.ID, true))
+		must.False(t, b.driver.gpus.holds("GPU-a"))
 	})
 }

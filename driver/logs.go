@@ -71,10 +71,31 @@ func (f *logFiles) close() {
 	}
 }
 
+// off says whether operator or job want no logs of a task (task-driver LG-1).
+func (s *shippers) off(cfg *drivers.TaskConfig) bool {
+	return s.config.DisableLogCollection || cfg.StdoutPath == os.DevNull && cfg.StderrPath == os.DevNull
+}
+
+// Expect opens the engine's log files as they come.
+func (s *shippers) Expect(cfg *drivers.TaskConfig, path string) *logship.Ahead {
+	if s.off(cfg) {
+		return nil
+	}
+	watcher := s.files.get()
+	if watcher == nil {
+		return nil
+	}
+	ahead, err := logship.Expect(watcher, path)
+	if err != nil {
+		s.logger.Debug("the log is opened only after the start", "task_id", cfg.ID, "error", err)
+	}
+	return ahead
+}
+
 // Ship starts the log collection of a task. It touches neither the engine nor
 // Nomad's pipes on this goroutine (task-driver LG-3).
-func (s *shippers) Ship(cfg *drivers.TaskConfig, state *taskState) (logShipping, error) {
-	if s.config.DisableLogCollection || cfg.StdoutPath == os.DevNull && cfg.StderrPath == os.DevNull {
+func (s *shippers) Ship(cfg *drivers.TaskConfig, state *taskState, ahead *logship.Ahead) (logShipping, error) {
+	if s.off(cfg) {
 		return nil, nil
 	}
 	return shipment{logship.Start(logship.Config{
@@ -82,6 +103,7 @@ func (s *shippers) Ship(cfg *drivers.TaskConfig, state *taskState) (logShipping,
 		Container: state.ContainerID,
 		TTY:       state.TTY,
 		Watcher:   s.files.get(),
+		Ahead:     ahead,
 		Sink:      s.sink(cfg, state),
 		Logger:    s.logger,
 		Emit:      func(message string) { s.events.Emit(cfg, message, nil) },

@@ -30,7 +30,7 @@ func TestNoLogCollection(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := &shippers{config: tc.config}
-			shipping, err := s.Ship(&drivers.TaskConfig{StdoutPath: tc.path, StderrPath: tc.path}, &taskState{})
+			shipping, err := s.Ship(&drivers.TaskConfig{StdoutPath: tc.path, StderrPath: tc.path}, &taskState{}, nil)
 			must.NoError(t, err)
 			must.Nil(t, shipping)
 		})

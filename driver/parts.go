@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
 	"github.com/gpu-docker/gpu-docker/driver/image"
+	"github.com/gpu-docker/gpu-docker/driver/logship"
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 	"github.com/gpu-docker/gpu-docker/restapi/accounting"
 	"github.com/gpu-docker/gpu-docker/restapi/serve"
@@ -52,10 +53,13 @@ type images interface {
 
 // logCollector starts the log collection of tasks.
 type logCollector interface {
+	// Expect keeps the log of a created container from its first line on. path is
+	// where the engine will write it. Nil when that is not possible or not wanted.
+	Expect(cfg *drivers.TaskConfig, path string) *logship.Ahead
 	// Ship carries the task's output from the engine to where Nomad reads it, from
-	// where an earlier collection of the same container ended. Nil without an
-	// error: nothing is collected.
-	Ship(cfg *drivers.TaskConfig, s *taskState) (logShipping, error)
+	// where an earlier collection of the same container ended. It takes ahead over,
+	// which may be nil. Nil without an error: nothing is collected.
+	Ship(cfg *drivers.TaskConfig, s *taskState, ahead *logship.Ahead) (logShipping, error)
 }
 
 // parts is everything that one configuration gives. The fields are set once;
@@ -115,8 +119,9 @@ func (p *parts) close() {
 	p.state.Close()
 }
 
-// engineInfo is what the engine told about its runtimes.
+// engineInfo is what the engine told about itself.
 type engineInfo struct {
+	rootDir        string // of the engine's files
 	defaultRuntime string
 	runtimes       []string // sorted
 }
@@ -124,6 +129,7 @@ type engineInfo struct {
 // noteInfo keeps what the engine told.
 func (p *parts) noteInfo(info system.Info) engineInfo {
 	told := engineInfo{
+		rootDir:        info.DockerRootDir,
 		defaultRuntime: info.DefaultRuntime,
 		runtimes:       slices.Sorted(maps.Keys(info.Runtimes)),
 	}

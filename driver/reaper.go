@@ -6,6 +6,7 @@ package driver
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -29,6 +30,8 @@ func (d *Driver) reap(ctx context.Context, p *parts) {
 	bury := time.NewTicker(doomedPeriod)
 	defer bury.Stop()
 	failing := false
+	p.state.Open()
+	p.bury(ctx) // what a process that died left
 	for {
 		select {
 		case <-ctx.Done():
@@ -62,15 +65,19 @@ func (p *parts) bury(ctx context.Context) {
 	}
 }
 
-// reapOnce removes running containers of ours that no task of this process
-// owns, and leaked pause containers.
+// reapOnce removes running containers of ours that no task of this process owns,
+// and leaked pause containers. Stopped ones are kept (task-driver DG-2), but not
+// those that never ran: the process that made them died before it could start them.
 func (d *Driver) reapOnce(ctx context.Context, p *parts, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, max(p.config.GC.Dangling.Period, reapLimit))
 	defer cancel()
-	running, err := p.engine.List(ctx, false, container.LabelDriver+"="+container.DriverName)
+	all, err := p.engine.List(ctx, true, container.LabelDriver+"="+container.DriverName)
 	if err != nil {
 		return err
 	}
+	running := slices.DeleteFunc(all, func(c engineapi.Summary) bool {
+		return c.State == engineapi.StateExited || c.State == engineapi.StateDead || c.State == engineapi.StateRemoving
+	})
 	before := now.Add(-p.config.GC.Dangling.CreationGrace)
 	for _, c := range running {
 		if time.Unix(c.Created, 0).After(before) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	engineapi "github.com/docker/docker/api/types/container"
 	"github.com/hashicorp/go-hclog"
 	"github.com/shoenig/test/must"
 
@@ -33,7 +34,8 @@ func TestReaper(t *testing.T) {
 		b.engine.containers[id].created = old
 		b.engine.put("dangling", ours(container.RoleTask), true, old)
 		b.engine.put("young", ours(container.RoleTask), true, young)
-		b.engine.put("stopped", ours(container.RoleTask), false, old)
+		b.engine.put("never ran", ours(container.RoleTask), false, old)
+		b.engine.put("stopped", ours(container.RoleTask), false, old).state.Status = engineapi.StateExited
 		b.engine.put("other node", ours(container.RoleTask, container.LabelNodeID, "other"), true, old)
 		b.engine.put("foreign", map[string]string{"com.hashicorp.nomad.alloc_id": "x"}, true, old)
 		b.engine.put("pause of unknown origin", ours(container.RolePause), true, old)
@@ -47,7 +49,8 @@ func TestReaper(t *testing.T) {
 		before := len(b.engine.names())
 		must.NoError(t, b.driver.reapOnce(t.Context(), p, time.Now()))
 		must.SliceNotContains(t, b.engine.names(), "dangling")
-		must.Len(t, before-1, b.engine.names())
+		must.SliceNotContains(t, b.engine.names(), "never ran")
+		must.Len(t, before-2, b.engine.names())
 		must.NotNil(t, b.engine.find(id))
 	})
 	t.Run("a dry run only tells", func(t *testing.T) {

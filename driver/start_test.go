@@ -228,3 +228,22 @@ func TestStartTwice(t *testing.T) {
 	must.ErrorContains(t, err, fmt.Sprintf("task with ID %q already started", cfg.ID))
 	must.Len(t, 1, b.engine.names())
 }
+
+// TestLogIsExpected: the engine's log is waited for before the container starts,
+// where the engine writes files.
+func TestLogIsExpected(t *testing.T) {
+	for _, tc := range []struct {
+		logging string
+		want    int
+	}{{"json-file", 1}, {"journald", 0}} {
+		t.Run(tc.logging, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.engine.info.DockerRootDir = "/engine"
+			id, _ := b.start(b.task(func(o *config.Task) { o.Logging.Type = tc.logging }))
+			must.Len(t, tc.want, b.logs.expected)
+			for _, path := range b.logs.expected {
+				must.Eq(t, "/engine/containers/"+id+"/"+id+"-json.log", path)
+			}
+		})
+	}
+}

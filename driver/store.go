@@ -19,10 +19,36 @@ type store struct {
 	// starting holds the ids between the begin and the end of StartTask or
 	// RecoverTask, so that two of one id cannot race (task-driver ST-1).
 	starting map[string]struct{}
+	// turns are the tasks of allocations, under whatever id, that are being started.
+	turns map[string]struct{}
+	ended sync.Cond // a turn has
 }
 
 func newStore() *store {
-	return &store{tasks: map[string]*task{}, starting: map[string]struct{}{}}
+	s := &store{tasks: map[string]*task{}, starting: map[string]struct{}{}, turns: map[string]struct{}{}}
+	s.ended.L = &s.mu
+	return s
+}
+
+// Turn waits until no other start of the same task of the same allocation is
+// under way: that of an agent that died meanwhile. The result ends this one's.
+func (s *store) Turn(cfg *drivers.TaskConfig) (end func()) {
+	key := cfg.AllocID + "/" + cfg.Name
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if _, taken := s.turns[key]; !taken {
+			break
+		}
+		s.ended.Wait()
+	}
+	s.turns[key] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.turns, key)
+		s.ended.Broadcast()
+	}
 }
 
 // Reserve claims a task id. The caller ends the claim with Put or Release.

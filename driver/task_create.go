@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ var errRunning = errors.New("container runs already")
 // a container of the same id is cured by another id (task-driver CC-24).
 func (s *starting) createAndStart() error {
 	s.undo(s.removeContainer)
+	s.undo(func() { s.ahead.Close() })
 	for try := 1; ; try++ {
 		err := s.create()
 		if errors.Is(err, errRunning) {
@@ -38,12 +40,28 @@ func (s *starting) createAndStart() error {
 		if err != nil {
 			return err
 		}
+		s.expectLog()
 		err = s.start()
 		if err == nil || try >= transientTries || !strings.Contains(err.Error(), "container with id exists") {
 			return err
 		}
 		s.removeContainer()
 	}
+}
+
+// expectLog opens the engine's log files as they come: a task may fill more than
+// the engine keeps before its start is even over.
+func (s *starting) expectLog() {
+	s.ahead.Close()
+	s.ahead = nil
+	if t := s.request.HostConfig.LogConfig.Type; t != "" && t != "json-file" {
+		return
+	}
+	info, err := s.p.askInfo(s.ctx)
+	if err != nil || info.rootDir == "" {
+		return
+	}
+	s.ahead = s.p.logs.Expect(s.cfg, filepath.Join(info.rootDir, "containers", s.id, s.id+"-json.log"))
 }
 
 // removeContainer takes the container back, also one that a create call made

@@ -89,21 +89,27 @@ func (d *Driver) release(p *parts, t *task) {
 	if t.logs != nil {
 		t.logs.Close()
 	}
+	d.forget(p, t)
+}
+
+// forget takes a task out of all tables.
+func (d *Driver) forget(p *parts, t *task) {
 	p.images.Release(t.state.ImageID, t.cfg.ID)
 	d.gpus.Release(t.cfg.ID)
 	d.tasks.Forget(t.cfg.ID)
 	d.events.Forget(t.cfg.ID)
 }
 
-// removeForGood removes a container now or, failing that, leaves it to the
-// reaper (task-driver DT-4).
+// removeForGood removes a container now or, failing that, leaves it to the reaper
+// (task-driver DT-4): also when this process dies before the engine has answered.
 func (p *parts) removeForGood(ctx context.Context, id string) {
+	p.state.Doom(id)
 	err := p.engine.Remove(ctx, id)
 	if err == nil || errdefs.IsNotFound(err) {
+		p.state.Buried(id)
 		return
 	}
 	p.logger.Error("could not remove container; will try again", "container_id", id, "error", err)
-	p.state.Doom(id)
 }
 
 // removeOrphans removes whatever container was made for a task id.

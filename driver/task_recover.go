@@ -63,7 +63,7 @@ func (d *Driver) takeUp(p *parts, cfg *drivers.TaskConfig, state *taskState, awa
 		p.claimPause(spec.Labels[sandboxLabel])
 	}
 	var err error
-	if t.logs, err = p.logs.Ship(cfg, state); err != nil {
+	if t.logs, err = p.logs.Ship(cfg, state, nil); err != nil {
 		// A healthy container is worth more than its logs (task-driver RC-3).
 		d.logger.Error("log collection did not start again", "task_id", cfg.ID, "error", err)
 		d.events.Emit(cfg, fmt.Sprintf("Log collection did not start again: %v", err), nil)

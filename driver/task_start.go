@@ -15,6 +15,7 @@ import (
 	"github.com/gpu-docker/gpu-docker/compat"
 	"github.com/gpu-docker/gpu-docker/driver/config"
 	"github.com/gpu-docker/gpu-docker/driver/container"
+	"github.com/gpu-docker/gpu-docker/driver/logship"
 	"github.com/gpu-docker/gpu-docker/imagemeta"
 )
 
@@ -41,7 +42,8 @@ type starting struct {
 	loaderEnv map[string]string
 	imageEnv  []string // KEY=VALUE; nil before the image is known
 	request   *container.Request
-	id        string // of the container
+	id        string         // of the container
+	ahead     *logship.Ahead // its log from the first line on; may be nil
 	found     engineapi.InspectResponse
 	state     *taskState
 	foreign   []int // processes that were on the task's GPUs before it
@@ -61,6 +63,8 @@ func (d *Driver) StartTask(cfg *drivers.TaskConfig) (*drivers.TaskHandle, *drive
 	defer d.tasks.Release(cfg.ID)
 	cfg = cfg.Copy()
 	d.noteNode(cfg)
+	defer d.tasks.Turn(cfg)()
+	defer d.supersede(p, cfg)()
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
 	go cancelWhenGone(ctx, cancel, cfg.AllocDir)
@@ -167,7 +171,7 @@ func (s *starting) register() (*drivers.TaskHandle, error) {
 	}
 	t := newTask(s.d.ctx, s.cfg, s.state)
 	t.foreign = s.foreign
-	t.logs, err = s.p.logs.Ship(s.cfg, s.state)
+	t.logs, err = s.p.logs.Ship(s.cfg, s.state, s.ahead)
 	if err != nil {
 		t.cancel()
 		return nil, recoverable(fmt.Errorf("failed to start the log collection: %w", err))

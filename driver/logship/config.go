@@ -29,6 +29,9 @@ type Config struct {
 	// Watcher lets the Shipper read the files of the engine's log driver json-file
 	// directly, where they are on this machine. Nil: always through the engine.
 	Watcher *Watcher
+	// Ahead, from the same Watcher, has the files open since before the container
+	// started; the Shipper closes it. Nil: they are opened now.
+	Ahead *Ahead
 	// Sink is used by this Shipper only.
 	Sink Sink
 	// Logger is nil for no log.

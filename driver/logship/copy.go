@@ -18,6 +18,7 @@ func (s *Shipper) attempt(ctx context.Context) error {
 		path, direct = readable(info)
 	}
 	if direct {
+		s.fileLimit = fileLimit(info)
 		s.openEarly(path)
 	}
 	if !s.attached {

@@ -43,10 +43,12 @@ type logFiles struct {
 	path string
 	wake chan struct{} // one token: look again
 
-	mu    sync.Mutex // guards everything below
-	queue []*logFile
-	gone  bool // the log was deleted
-	lost  bool // files went before we had them
+	mu     sync.Mutex // guards everything below
+	queue  []*logFile // empty before the log's first file and after close
+	found  int        // files that there were when the log was first looked at
+	gone   bool       // the log was deleted
+	lost   bool       // files went before we had them
+	closed bool
 }
 
 // openLogFiles opens all files of the log.
@@ -56,7 +58,7 @@ func openLogFiles(path string) (*logFiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.queue = found
+	l.queue, l.found = found, len(found)
 	return l, nil
 }
 
@@ -123,8 +125,11 @@ func (l *logFiles) changed(filesChanged bool) {
 func (l *logFiles) scan() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) == 0 { // closed
+	if l.closed {
 		return false
+	}
+	if len(l.queue) == 0 {
+		return l.begin()
 	}
 	last := l.queue[len(l.queue)-1]
 	found, reached, err := l.newer(last.inode)
@@ -144,6 +149,23 @@ func (l *logFiles) scan() bool {
 	l.queue = append(l.queue, found...)
 	l.trim()
 	return true
+}
+
+// begin takes the files of a log that may not have begun yet. l.mu is held.
+func (l *logFiles) begin() bool {
+	found, _, err := l.newer(0)
+	if err != nil {
+		return false
+	}
+	l.queue, l.found = found, len(found)
+	return true
+}
+
+// begun says that there are files to read.
+func (l *logFiles) begun() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue) > 0
 }
 
 // trim drops the oldest files after the one being read when too much waits. l.mu
@@ -225,5 +247,5 @@ func (l *logFiles) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	closeLogFiles(l.queue)
-	l.queue = nil
+	l.queue, l.closed = nil, true
 }

@@ -31,6 +31,7 @@ type Shipper struct {
 	pos         position
 	attached    bool
 	early       *watchedFiles // opened and not yet read from; nil without
+	fileLimit   int           // files that the engine keeps
 	filesFailed bool          // reading the engine's files directly went wrong
 	lossTold    bool
 }
@@ -95,6 +96,7 @@ var (
 func (s *Shipper) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.closeEarly()
+	defer s.cfg.Ahead.Close() // unless taken
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.Error("log shipping panicked", "panic", p, "stack", string(debug.Stack()))

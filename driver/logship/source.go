@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,6 +57,15 @@ func readable(info container.InspectResponse) (string, bool) {
 	return info.LogPath, err == nil
 }
 
+// fileLimit is how many files the engine keeps of a container's log.
+func fileLimit(info container.InspectResponse) int {
+	n, err := strconv.Atoi(info.HostConfig.LogConfig.Config["max-file"])
+	if err != nil {
+		return 1 // the engine's own default
+	}
+	return n
+}
+
 // watchedFiles are the engine's files, kept open while they are rotated away.
 type watchedFiles struct {
 	*logFiles
@@ -86,9 +96,17 @@ func (s *Shipper) watchFiles(path string) (*watchedFiles, error) {
 // busy machine: a task that prints fast fills several files by then. A failure
 // shows again, and is dealt with, when the files are to be read.
 func (s *Shipper) openEarly(path string) {
-	if s.early == nil {
-		s.early, _ = s.watchFiles(path)
+	if s.early != nil {
+		return
 	}
+	if ahead := s.cfg.Ahead; ahead != nil && ahead.path == path {
+		s.early = ahead.take()
+	}
+	if s.early != nil && (s.early.scan() || s.early.begun()) {
+		return
+	}
+	s.closeEarly()
+	s.early, _ = s.watchFiles(path)
 }
 
 // closeEarly closes files that were never read.
@@ -114,6 +132,8 @@ func (s *Shipper) openFiles(path string) (source, *seeker, error) {
 	if at := s.pos.Place; at != (place{}) && files.seek(at) {
 		r.first, r.offset = at.First, at.Offset
 		seek = newSeeker(position{})
+	} else if s.pos.Last == 0 && s.fileLimit > 1 && files.found >= s.fileLimit {
+		s.tellLoss() // there may have been more before
 	}
 	return watched{r, files.unwatch}, seek, nil
 }
