@@ -138,12 +138,15 @@ const (
 	testSubnet = "172.31.240.0/24"
 )
 
+// bridgeClient is what the agent's client block needs for them.
+var bridgeClient = fmt.Sprintf("cni_path = \"/usr/lib/cni\"\nbridge_network_name = %q\nbridge_network_subnet = %q\n", testBridge, testSubnet)
+
 // newBridgeSite is a site whose node has bridge networks.
 func newBridgeSite(t *testing.T, change func(*harness.AgentConfig)) *site {
 	t.Helper()
 	must.NoError(t, harness.EnsurePrograms(t.Context(), t.Logf, cniPlugins))
 	s := newSite(t, "none", func(cfg *harness.AgentConfig) {
-		cfg.ClientConfig = fmt.Sprintf("cni_path = \"/usr/lib/cni\"\nbridge_network_name = %q\nbridge_network_subnet = %q\n", testBridge, testSubnet)
+		cfg.ClientConfig = bridgeClient
 		cfg.DriverConfig = "infra_image = \"" + imagePause + "\"\n"
 		change(cfg)
 	})

@@ -22,7 +22,13 @@ import (
 // TestNodeTellsItsGPUs: the fingerprint of both plugins, as the server has it.
 func TestNodeTellsItsGPUs(t *testing.T) {
 	s := newSite(t, "k80x4-352", nil)
-	node := s.nodeWithGPUs(4)
+	s.nodeWithGPUs(4)
+	node := s.nodeWhen(func(node *api.Node) error {
+		if api, volume := node.Attributes["driver.gpu-docker.api"], node.Attributes["driver.gpu-docker.volume"]; api == "" || volume == "" {
+			return fmt.Errorf("the node tells the API at %q, volume %q", api, volume)
+		}
+		return nil
+	})
 
 	must.Len(t, 1, node.NodeResources.Devices)
 	group := node.NodeResources.Devices[0]
@@ -123,21 +129,27 @@ func deviceStats(stats *api.HostStats) map[string]string {
 
 // nodeWithGPUs waits until the server knows that many GPUs.
 func (s *site) nodeWithGPUs(n int) *api.Node {
-	var node *api.Node
-	must.NoError(s, harness.Eventually(s.ctx, 60*time.Second, func() error {
-		var err error
-		if node, err = s.agent.Node(); err != nil {
-			return err
-		}
+	return s.nodeWhen(func(node *api.Node) error {
 		count := 0
 		for _, group := range node.NodeResources.Devices {
 			count += len(group.Instances)
 		}
-		if count != n || node.Attributes["driver.gpu-docker.api"] == "" || node.Attributes["driver.gpu-docker.volume"] == "" {
-			return fmt.Errorf("the node has %d GPUs, want %d; API at %q, volume %q", count, n,
-				node.Attributes["driver.gpu-docker.api"], node.Attributes["driver.gpu-docker.volume"])
+		if count != n {
+			return fmt.Errorf("the node has %d GPUs, want %d", count, n)
 		}
 		return nil
+	})
+}
+
+// nodeWhen waits until the server knows something of the node. What a plugin tells
+// after its first fingerprint the agent passes on 5 to 10 seconds later.
+func (s *site) nodeWhen(holds func(*api.Node) error) *api.Node {
+	var node *api.Node
+	must.NoError(s, harness.Eventually(s.ctx, time.Minute, func() (err error) {
+		if node, err = s.agent.Node(); err != nil {
+			return err
+		}
+		return holds(node)
 	}))
 	return node
 }
