@@ -27,6 +27,7 @@ func TestTaskLogs(t *testing.T) {
 	for _, collector := range []string{"nomad", "driver"} {
 		t.Run(collector, func(t *testing.T) {
 			s := newSite(t, "none", func(cfg *harness.AgentConfig) {
+				cfg.ClientConfig = "gc_max_allocs = 5000" // what has ended is still read
 				cfg.DriverConfig = fmt.Sprintf("logs {\n collector = %q\n max_files = 4\n max_file_size = 1\n}", collector)
 			})
 			t.Run("short tasks", func(t *testing.T) { s.under(t).shortTasks() })
@@ -40,31 +41,44 @@ func TestTaskLogs(t *testing.T) {
 // rotating are a job's limits of log files, the same as the plugin's above.
 const rotating = "logs {\n max_files = 4\n max_file_size = 1\n}"
 
-// The short tasks: how many, and how many bytes the first and the last of them
-// print. Nomad starts as many at once as find room on the node.
+// The bytes that the first and the last of the short tasks print. Nomad starts as
+// many at once as find room on the node.
 const (
-	shortTasks = 60
 	shortLeast = 10 << 10
 	shortMost  = 1 << 20
 )
+
+// shortCount is how many short tasks there are; GPU_DOCKER_SHORT_TASKS=1000 takes
+// half an hour.
+func (s *site) shortCount() int {
+	text := os.Getenv("GPU_DOCKER_SHORT_TASKS")
+	if text == "" {
+		return 20
+	}
+	n, err := strconv.Atoi(text)
+	must.NoError(s, err)
+	return n
+}
 
 // shortTasks: each prints from 10 KB to 1 MB and exits at once. With the default
 // settings the engine keeps less than half of what the longest print.
 func (s *site) shortTasks() {
 	t := s.T
+	count := s.shortCount()
+	step := (lastNumber(shortMost) - lastNumber(shortLeast)) / (count - 1)
 	begun := time.Now()
 	hcl := job{name: "short", kind: "batch", image: imagePlain, script: `exec seq 1 $((LAST))`, more: shortLogs}.hcl()
-	hcl = strings.Replace(hcl, "LAST", fmt.Sprintf("%d+NOMAD_ALLOC_INDEX*%d", lastNumber(shortLeast), shortStep), 1)
-	hcl = strings.Replace(hcl, `group "g" {`, fmt.Sprintf("group \"g\" {\n count = %d\n ephemeral_disk {\n size = 20\n }", shortTasks), 1)
+	hcl = strings.Replace(hcl, "LAST", fmt.Sprintf("%d+NOMAD_ALLOC_INDEX*%d", lastNumber(shortLeast), step), 1)
+	hcl = strings.Replace(hcl, `group "g" {`, fmt.Sprintf("group \"g\" {\n count = %d\n ephemeral_disk {\n size = 20\n }", count), 1)
 	_, err := s.agent.Run(withResources(hcl, "cpu = 1900\n memory = 32"))
 	must.NoError(t, err)
-	allocs := s.allEnded("short", shortTasks)
+	allocs := s.allEnded("short", count)
 	t.Logf("%d tasks ended after %s", len(allocs), time.Since(begun).Round(time.Second/10))
 	bytes := 0
 	for _, stub := range allocs {
 		must.Eq(t, api.AllocClientStatusComplete, stub.ClientStatus)
 		alloc := &api.Allocation{ID: stub.ID, NodeID: stub.NodeID}
-		last := lastNumber(shortLeast) + shortStep*indexOf(stub.Name)
+		last := lastNumber(shortLeast) + step*indexOf(stub.Name)
 		// Nomad's collector writes its files some time after it has read the pipe.
 		text, err := s.agent.WaitLogs(s.ctx, alloc, "t", func(text string) error { return counted(text, 1, last) })
 		must.NoError(t, err, must.Sprint(stub.Name))
@@ -76,9 +90,6 @@ func (s *site) shortTasks() {
 
 // shortLogs lets the longest fit.
 const shortLogs = "logs {\n max_files = 4\n max_file_size = 1\n}"
-
-// shortStep is by how much the last numbers of the short tasks differ.
-var shortStep = (lastNumber(shortMost) - lastNumber(shortLeast)) / (shortTasks - 1)
 
 // lastNumber is the last one of those that "seq" prints into so many bytes.
 func lastNumber(bytes int) int {
@@ -95,7 +106,7 @@ func lastNumber(bytes int) int {
 // allEnded waits until so many allocations of a job have ended.
 func (s *site) allEnded(jobID string, count int) []*api.AllocationListStub {
 	var stubs []*api.AllocationListStub
-	must.NoError(s, harness.Eventually(s.ctx, 3*time.Minute, func() (err error) {
+	must.NoError(s, harness.Eventually(s.ctx, time.Minute+time.Duration(count)*3*time.Second, func() (err error) {
 		stubs, _, err = s.agent.API.Jobs().Allocations(jobID, true, nil)
 		ended := 0
 		for _, stub := range stubs {
@@ -157,7 +168,8 @@ func (s *site) rotation() {
 	first, err := strconv.Atoi(line)
 	must.NoError(t, err)
 	must.NoError(t, counted(text.String(), first, last))
-	must.GreaterEq(t, 3<<20-100, text.Len(), must.Sprint("more than one file's worth was removed too early"))
+	// Nomad's collector begins a new file rather than split what it has in hand.
+	must.GreaterEq(t, 3<<20-64<<10, text.Len(), must.Sprint("more than one file's worth was removed too early"))
 	t.Logf("kept %d … %d in %d bytes", first, last, text.Len())
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -27,6 +28,12 @@ const (
 // copying may take long, and the engine gives up first.
 const volumeTimeout = 5 * time.Minute
 
+// leastProcessors is how many threads may run Go code at least while a server
+// runs. A look at the GPUs waits for NVML with a thread each, and Go takes such a
+// thread's turn back only after up to 10 ms: with fewer turns than GPUs an answer
+// would wait that long although no processor is busy.
+const leastProcessors = 16
+
 // Server serves until it is stopped. Safe for concurrent use.
 type Server struct {
 	api, volumes *endpoint
@@ -40,6 +47,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
+	}
+	if runtime.GOMAXPROCS(0) < leastProcessors {
+		runtime.GOMAXPROCS(leastProcessors)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	s := &Server{stop: stop, api: apiEndpoint(&cfg), volumes: volumeEndpoint(&cfg)}
