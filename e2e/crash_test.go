@@ -142,10 +142,14 @@ func patient(hcl string) string {
 func (s *site) crash(proxy *harness.EngineProxy, c crash, begin func()) {
 	cut := &harness.Cut{Method: c.method, Path: regexp.MustCompile(c.path), Answered: c.answered, Do: func() {
 		process := s.driverProcess()
+		if process <= 0 {
+			s.Error("there is no process of the driver")
+			return
+		}
 		if c.victim != plugin {
 			s.agent.Stop(syscall.SIGKILL)
 		}
-		if c.victim != agent && process > 0 {
+		if c.victim != agent {
 			_ = syscall.Kill(process, syscall.SIGKILL)
 		}
 	}}

@@ -25,7 +25,7 @@ import (
 )
 
 // newEngineSite is a site whose engine is its own and can be restarted.
-func newEngineSite(t *testing.T, liveRestore bool) (*site, *harness.OwnEngine) {
+func newEngineSite(t *testing.T, liveRestore bool, change func(*harness.AgentConfig)) (*site, *harness.OwnEngine) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
@@ -42,7 +42,10 @@ func newEngineSite(t *testing.T, liveRestore bool) (*site, *harness.OwnEngine) {
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, s.gpus.Down()) })
 	cfg := s.agentConfig(s.driverRoot())
-	cfg.DriverConfig = fmt.Sprintf("endpoint = %q", engine.Host())
+	cfg.DriverConfig = fmt.Sprintf("endpoint = %q\n", engine.Host())
+	if change != nil {
+		change(&cfg)
+	}
 	s.agent, err = harness.StartAgent(ctx, cfg)
 	must.NoError(t, err)
 	t.Cleanup(s.end)
@@ -52,7 +55,7 @@ func newEngineSite(t *testing.T, liveRestore bool) (*site, *harness.OwnEngine) {
 // TestEngineRestartWithLiveRestore: tasks and logs go on, whichever way the
 // engine went.
 func TestEngineRestartWithLiveRestore(t *testing.T) {
-	s, engine := newEngineSite(t, true)
+	s, engine := newEngineSite(t, true, nil)
 	alloc := s.run(job{name: "lives", image: imageCUDA75, script: everyMillisecond, gpus: 1})
 	before := s.inspect(alloc.ID)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -87,7 +90,7 @@ func TestEngineRestartWithLiveRestore(t *testing.T) {
 // TestEngineRestartWithoutLiveRestore: the engine ends its containers; the task
 // is told dead and Nomad's policy starts it again, with the same GPU.
 func TestEngineRestartWithoutLiveRestore(t *testing.T) {
-	s, engine := newEngineSite(t, false)
+	s, engine := newEngineSite(t, false, nil)
 	hcl := job{name: "again", image: imageCUDA75, script: gpuView, gpus: 1}.hcl()
 	hcl = strings.Replace(hcl, "attempts = 0\n      mode     = \"fail\"", "attempts = 60\n      delay = \"1s\"\n      mode     = \"fail\"", 1)
 	alloc := s.runHCL("again", hcl)
@@ -108,6 +111,54 @@ func TestEngineRestartWithoutLiveRestore(t *testing.T) {
 		t.Logf("after %v: %s", sig, eventsOf(s, alloc))
 	}
 	must.NoError(t, s.agent.StopJob(s.ctx, "again"))
+}
+
+// TestEngineRestartUnderABridgeGroup: the engine brings the network container back
+// with a bare namespace; no task starts in there, and the group gets a new network.
+func TestEngineRestartUnderABridgeGroup(t *testing.T) {
+	must.NoError(t, harness.EnsurePrograms(t.Context(), t.Logf, cniPlugins))
+	s, engine := newEngineSite(t, false, func(cfg *harness.AgentConfig) {
+		cfg.ClientConfig = bridgeClient
+		cfg.DriverConfig += fmt.Sprintf("infra_image = %q\n", imagePause)
+	})
+	t.Cleanup(func() { must.NoError(t, harness.RemoveLink(testBridge)) })
+	s.makePauseImage()
+	const script = `ip -4 -o addr show dev eth0 | grep -o "172.31.240[0-9.]*"; echo done; sleep 600`
+	hcl := job{name: "bridge", image: imagePlain, script: script}.hcl()
+	hcl = strings.Replace(hcl, `group "g" {`, "group \"g\" {\n network {\n mode = \"bridge\"\n }", 1)
+	hcl = strings.Replace(hcl, "attempts = 0\n      mode     = \"fail\"", "attempts = 4\n      delay = \"3s\"\n      mode     = \"fail\"", 1)
+	hcl = strings.Replace(hcl, "attempts  = 0\n      unlimited = false", "unlimited = true\n      delay = \"5s\"\n      delay_function = \"constant\"", 1)
+	alloc := s.runHCL("bridge", hcl)
+	hasAddress := func(text string) error {
+		if !strings.HasPrefix(text, "172.31.240.") || !strings.HasSuffix(text, "done\n") {
+			return fmt.Errorf("the task sees %q", text)
+		}
+		return nil
+	}
+	_, err := s.agent.WaitLogs(s.ctx, alloc, "t", hasAddress)
+	must.NoError(t, err)
+
+	must.NoError(t, engine.Stop(s.ctx, syscall.SIGKILL))
+	must.NoError(t, engine.Start(s.ctx))
+	var next *api.Allocation
+	must.NoError(t, harness.Eventually(s.ctx, 90*time.Second, func() error {
+		stubs, _, err := s.agent.API.Jobs().Allocations("bridge", true, nil)
+		if err != nil {
+			return err
+		}
+		for _, stub := range stubs {
+			if stub.ID != alloc.ID && stub.ClientStatus == api.AllocClientStatusRunning {
+				next = &api.Allocation{ID: stub.ID, NodeID: stub.NodeID}
+				return nil
+			}
+		}
+		return fmt.Errorf("no other allocation runs: %v", describe(stubs))
+	}))
+	must.StrContains(t, eventsOf(s, alloc), "the allocation must be rescheduled")
+	_, err = s.agent.WaitLogs(s.ctx, next, "t", hasAddress)
+	must.NoError(t, err)
+	must.NoError(t, s.agent.StopJob(s.ctx, "bridge"))
+	must.NoError(t, s.nothingLeft("containers", func() []string { return s.containers(s.ctx) }))
 }
 
 // restarted gives the number of a task's restarts once it runs again with more of

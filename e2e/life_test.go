@@ -51,7 +51,7 @@ func TestLifeOfTasks(t *testing.T) {
 }
 
 // driverProcess is the process that serves the task driver to the agent; 0 when
-// there is none.
+// there is none. One that outlived an agent is init's child.
 func (s *site) driverProcess() int {
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must.NoError(s, err)
@@ -63,7 +63,8 @@ func (s *site) driverProcess() int {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		must.NoError(s, err)
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err == nil && strings.Contains(string(stat), fmt.Sprintf(") S %d ", s.agent.PID())) {
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(rest); err == nil && len(fields) > 1 && fields[0] != "Z" && (fields[1] == strconv.Itoa(s.agent.PID()) || fields[1] == "1") {
 			return pid
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func TestTaskLogs(t *testing.T) {
 			t.Run("short tasks", func(t *testing.T) { s.under(t).shortTasks() })
 			t.Run("rotation", func(t *testing.T) { s.under(t).rotation() })
 			t.Run("follow", func(t *testing.T) { s.under(t).follow() })
+			t.Run("kills", func(t *testing.T) { s.under(t).killedWhileLogging() })
 			t.Run("processes", func(t *testing.T) { s.under(t).logProcesses(collector) })
 		})
 	}
@@ -202,6 +204,31 @@ func (s *site) follow() {
 	must.NoError(t, counted(text.String(), 1, last))
 	must.Len(t, 0, s.failures(alloc))
 	must.NoError(t, s.agent.StopJob(s.ctx, "follow"))
+}
+
+// killedWhileLogging: the driver, the agent, and both are killed under a task that
+// prints a line every millisecond.
+func (s *site) killedWhileLogging() {
+	t := s.T
+	alloc := s.run(job{name: "kills", image: imagePlain, script: everyMillisecond, more: rotating})
+	lines := s.grows(alloc, 0, 500)
+	for _, victim := range []string{plugin, agent, both} {
+		if victim == plugin {
+			s.killPlugin()
+		} else {
+			process := s.driverProcess()
+			must.Positive(t, process)
+			s.agent.Stop(syscall.SIGKILL)
+			if victim == both {
+				must.NoError(t, syscall.Kill(process, syscall.SIGKILL))
+			}
+			must.NoError(t, s.agent.Start(s.ctx))
+		}
+		lines = s.grows(alloc, lines, 1000)
+	}
+	must.Len(t, 0, s.failures(alloc))
+	t.Logf("unbroken after three kills: %d lines", lines)
+	must.NoError(t, s.agent.StopJob(s.ctx, "kills"))
 }
 
 // failures are the task events that tell of lost lines.
