@@ -39,6 +39,7 @@ func (d *Driver) reap(ctx context.Context, p *parts) {
 		case <-bury.C:
 			p.state.Open()
 			p.bury(ctx)
+			d.buryEnded(ctx, p)
 			d.cleanVolumes(ctx, p)
 		case <-next.C:
 			if dangling.Enabled && d.healthy.Load() {
@@ -63,6 +64,35 @@ func (p *parts) bury(ctx context.Context) {
 		}
 		p.state.Buried(id)
 	}
+}
+
+// buryEnded removes stopped containers of tasks that nobody destroyed: the process
+// that was to do it died. It runs some time after the start, when the agent has had
+// its tasks recovered.
+func (d *Driver) buryEnded(ctx context.Context, p *parts) {
+	if !p.config.GC.Container {
+		return
+	}
+	for _, id := range p.state.Ended() {
+		if d.owned(id) {
+			continue
+		}
+		found, err := p.engine.Inspect(ctx, id)
+		switch {
+		case errdefs.IsNotFound(err):
+			p.state.Buried(id)
+		case err != nil || found.State == nil || found.State.Running:
+			// One that runs is a matter of reapOnce.
+		default:
+			p.logger.Info("removing the container of an ended task that nobody removed", "container_id", id)
+			p.removeForGood(ctx, id)
+		}
+	}
+}
+
+// owned says whether a task of this process has the container.
+func (d *Driver) owned(id string) bool {
+	return slices.ContainsFunc(d.tasks.All(), func(t *task) bool { return t.state.ContainerID == id })
 }
 
 // reapOnce removes running containers of ours that no task of this process owns,
@@ -104,12 +134,7 @@ func (d *Driver) dangling(c engineapi.Summary) bool {
 	if node == "" || c.Labels[container.LabelNodeID] != node {
 		return false
 	}
-	for _, t := range d.tasks.All() {
-		if t.state.ContainerID == c.ID {
-			return false
-		}
-	}
-	return !d.tasks.Starting(c.Labels[container.LabelTaskID])
+	return !d.owned(c.ID) && !d.tasks.Starting(c.Labels[container.LabelTaskID])
 }
 
 // leaked: a pause container that nobody has named since the plugin started, whose

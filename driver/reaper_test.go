@@ -6,6 +6,7 @@ package driver
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,57 @@ func TestLeakedPauseContainers(t *testing.T) {
 	}
 }
 
+// TestEndedAndNeverDestroyed: a process that dies between a task's end and its
+// DestroyTask leaves the container to the next one.
+func TestEndedAndNeverDestroyed(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		prepare func(b *bench, p *parts) (id string)
+		kept    bool
+	}{
+		{"stopped, nobody's", func(b *bench, p *parts) string {
+			return b.engine.put("c", nil, false, time.Now()).id
+		}, false},
+		{"runs still", func(b *bench, p *parts) string {
+			return b.engine.put("c", nil, true, time.Now()).id
+		}, true},
+		{"a task of this process", func(b *bench, p *parts) string {
+			cfg := b.task(nil)
+			id, _ := b.start(cfg)
+			b.engine.end(id, 0, false)
+			must.NotNil(b.t, b.wait(cfg.ID))
+			return id
+		}, true},
+		{"containers are kept", func(b *bench, p *parts) string {
+			p.config.GC.Container = false
+			return b.engine.put("c", nil, false, time.Now()).id
+		}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, nil)
+			p, err := b.driver.ready()
+			must.NoError(t, err)
+			id := tc.prepare(b, p)
+			p.state.End(id)
+			b.driver.buryEnded(t.Context(), p)
+			must.Eq(t, tc.kept, b.engine.find(id) != nil)
+			must.Eq(t, tc.kept, slices.Contains(p.state.Ended(), id))
+		})
+	}
+	t.Run("an end is noted", func(t *testing.T) {
+		b := newBench(t, nil)
+		p, err := b.driver.ready()
+		must.NoError(t, err)
+		cfg := b.task(nil)
+		id, _ := b.start(cfg)
+		b.engine.end(id, 0, false)
+		b.wait(cfg.ID)
+		must.Eq(t, []string{id}, p.state.Ended())
+		must.NoError(t, b.DestroyTask(cfg.ID, false))
+		must.SliceEmpty(t, p.state.Ended())
+	})
+}
+
 func TestStateFile(t *testing.T) {
 	dir := t.TempDir()
 	first := newStateFile(dir, hclog.NewNullLogger())
@@ -125,6 +177,7 @@ func TestStateFile(t *testing.T) {
 	first.Doom("a")
 	first.Doom("b")
 	first.Buried("b")
+	first.End("e")
 	first.KeepPause("p", "/alloc/1")
 
 	second := newStateFile(dir, hclog.NewNullLogger())
@@ -137,6 +190,7 @@ func TestStateFile(t *testing.T) {
 	must.True(t, third.Open())
 	defer third.Close()
 	must.Eq(t, []string{"a"}, third.Doomed())
+	must.Eq(t, []string{"e"}, third.Ended())
 	must.Eq(t, map[string]string{"p": "/alloc/1"}, third.Pauses())
 	third.DropPause("p")
 	must.MapEmpty(t, third.Pauses())

@@ -28,8 +28,8 @@ const (
 	stateDirEnv = "GPU_DOCKER_STATE_DIR"
 )
 
-// stateFile remembers containers across restarts of the plugin: those whose
-// removal failed, and pause containers with the allocation that they serve. Of
+// stateFile remembers containers across restarts of the plugin: those that are to
+// be removed, those of ended tasks, and pause containers with the allocation that they serve. Of
 // several processes on one host one owns the file; the others remember in
 // memory only. Safe for concurrent use.
 type stateFile struct {
@@ -46,6 +46,9 @@ type stateFile struct {
 type stateData struct {
 	// Doomed are ids of containers that are still to be removed.
 	Doomed []string `json:"doomed,omitempty"`
+	// Ended are ids of containers of tasks that were told to stop, or ended, and
+	// have not been destroyed yet.
+	Ended []string `json:"ended,omitempty"`
 	// Pauses maps ids of pause containers to the allocation directory.
 	Pauses map[string]string `json:"pauses,omitempty"`
 }
@@ -100,6 +103,7 @@ func (s *stateFile) open() error {
 		return nil
 	}
 	s.data.Doomed = append(s.data.Doomed, read.Doomed...)
+	s.data.Ended = append(s.data.Ended, read.Ended...)
 	if read.Pauses != nil {
 		maps.Copy(read.Pauses, s.data.Pauses)
 		s.data.Pauses = read.Pauses
@@ -155,11 +159,30 @@ func (s *stateFile) Doom(id string) {
 	})
 }
 
+// End remembers the container of a task that has ended or is about to: a process
+// that dies before DestroyTask leaves it to the next one.
+func (s *stateFile) End(id string) {
+	s.change(func(d *stateData) {
+		if !slices.Contains(d.Ended, id) {
+			d.Ended = append(d.Ended, id)
+		}
+	})
+}
+
 // Buried forgets a container that is removed now.
 func (s *stateFile) Buried(id string) {
+	same := func(other string) bool { return other == id }
 	s.change(func(d *stateData) {
-		d.Doomed = slices.DeleteFunc(d.Doomed, func(other string) bool { return other == id })
+		d.Doomed = slices.DeleteFunc(d.Doomed, same)
+		d.Ended = slices.DeleteFunc(d.Ended, same)
 	})
+}
+
+// Ended are the containers of tasks that have ended, or were to.
+func (s *stateFile) Ended() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.data.Ended)
 }
 
 // Doomed are the containers still to be removed.

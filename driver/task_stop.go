@@ -25,6 +25,7 @@ func (d *Driver) StopTask(taskID string, timeout time.Duration, signal string) e
 	if t.exited() {
 		return nil
 	}
+	p.noteEnd(t)
 	if signal == "" {
 		return p.stop(t, timeout)
 	}

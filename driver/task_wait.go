@@ -67,6 +67,7 @@ func (d *Driver) watch(p *parts, t *task) {
 		t.finish(&drivers.ExitResult{ExitCode: -1, Err: err}, time.Now())
 		return // who knows what still runs there: the GPUs stay the task's until it is destroyed
 	}
+	p.noteEnd(t)
 	t.drainLogs()
 	r, at := d.judgeExit(t, final)
 	d.logger.Info("task ended", "task_id", t.cfg.ID, "container_id", t.state.ContainerID, "exit_code", r.ExitCode, "oom_killed", r.OOMKilled)
@@ -74,6 +75,13 @@ func (d *Driver) watch(p *parts, t *task) {
 	d.gpus.Release(t.cfg.ID)
 	t.finish(r, at)
 	d.reportLeftovers(p, t)
+}
+
+// noteEnd has the container removed even if DestroyTask never comes.
+func (p *parts) noteEnd(t *task) {
+	if p.config.GC.Container {
+		p.state.End(t.state.ContainerID)
+	}
 }
 
 // drainLogs waits, not for ever, until the ended task's output is delivered.
