@@ -61,6 +61,7 @@ type Driver struct {
 	parts      *parts     // nil before SetConfig
 	lastHealth string
 	node       string // the Nomad node's id; empty before the first task
+	allocRoot  string // where that node has its allocation directories
 }
 
 var (

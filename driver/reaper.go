@@ -6,6 +6,7 @@ package driver
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -119,7 +120,7 @@ func (d *Driver) reapOnce(ctx context.Context, p *parts, now time.Time) error {
 				p.reapContainer(ctx, c.ID, "task "+c.Labels[container.LabelTaskID])
 			}
 		case container.RolePause:
-			if p.leaked(c, running) {
+			if d.leaked(p, c, running) {
 				p.reapContainer(ctx, c.ID, "network of allocation "+c.Labels[container.LabelAllocID])
 			}
 		}
@@ -139,10 +140,17 @@ func (d *Driver) dangling(c engineapi.Summary) bool {
 
 // leaked: a pause container that nobody has named since the plugin started, whose
 // allocation directory is gone and that no container of its allocation uses
-// (task-driver PN-9). One whose directory we never learned stays.
-func (p *parts) leaked(c engineapi.Summary, running []engineapi.Summary) bool {
-	dir, known := p.state.Pauses()[c.ID]
-	if !known || p.pauseClaimed(c.ID) {
+// (task-driver PN-9). One that never ran serves nobody. One whose directory we
+// cannot tell stays.
+func (d *Driver) leaked(p *parts, c engineapi.Summary, running []engineapi.Summary) bool {
+	if p.pauseClaimed(c.ID) {
+		return false
+	}
+	if c.State == engineapi.StateCreated {
+		return true
+	}
+	dir := d.allocDirOf(p, c)
+	if dir == "" {
 		return false
 	}
 	for _, other := range running {
@@ -152,6 +160,22 @@ func (p *parts) leaked(c engineapi.Summary, running []engineapi.Summary) bool {
 	}
 	_, err := os.Stat(dir)
 	return os.IsNotExist(err)
+}
+
+// allocDirOf is the directory of the allocation that a pause container serves: as
+// a task told, or where this node's agent has all of them. Empty when neither is
+// known.
+func (d *Driver) allocDirOf(p *parts, c engineapi.Summary) string {
+	if dir := p.state.Pauses()[c.ID]; dir != "" {
+		return dir
+	}
+	alloc := c.Labels[container.LabelAllocID]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.node == "" || c.Labels[container.LabelNodeID] != d.node || d.allocRoot == "" || alloc == "" {
+		return ""
+	}
+	return filepath.Join(d.allocRoot, alloc)
 }
 
 // reapContainer removes a container or, in a dry run, says that it would.

@@ -90,6 +90,22 @@ func TestLeakedPauseContainers(t *testing.T) {
 			p.state.KeepPause(id, filepath.Join(b.allocs, "gone"))
 		}, true},
 		{"its directory is not known", func(*testing.T, *bench, *parts, string) {}, false},
+		{"its directory is not known, the agent's folder is", func(_ *testing.T, b *bench, p *parts, id string) {
+			b.engine.find(id).labels[container.LabelNodeID] = "node"
+			b.start(b.task(nil))
+		}, true},
+		{"it exists in the agent's folder", func(t *testing.T, b *bench, p *parts, id string) {
+			b.engine.find(id).labels[container.LabelNodeID] = "node"
+			b.start(b.task(nil))
+			must.NoError(t, os.MkdirAll(filepath.Join(b.allocs, "a"), 0o755))
+		}, false},
+		{"another agent's", func(_ *testing.T, b *bench, p *parts, id string) {
+			b.engine.find(id).labels[container.LabelNodeID] = "other"
+			b.start(b.task(nil))
+		}, false},
+		{"it never ran", func(t *testing.T, b *bench, p *parts, id string) {
+			b.engine.find(id).state = engineapi.State{Status: engineapi.StateCreated}
+		}, true},
 		{"its allocation exists", func(t *testing.T, b *bench, p *parts, id string) {
 			p.state.KeepPause(id, b.allocs)
 		}, false},

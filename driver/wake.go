@@ -139,6 +139,7 @@ func (d *Driver) noteNode(cfg *drivers.TaskConfig) {
 	defer d.mu.Unlock()
 	if cfg.NodeID != "" {
 		d.node = cfg.NodeID
+		d.allocRoot = filepath.Dir(cfg.AllocDir)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestCrashes(t *testing.T) {
 	t.Cleanup(func() { must.NoError(t, proxy.Close()) })
 	cfg := s.agentConfig(s.driverRoot())
 	cfg.ClientConfig = bridgeClient
-	cfg.DriverConfig = fmt.Sprintf("endpoint = %q\ninfra_image = %q", proxy.Host(), imagePause)
+	cfg.DriverConfig = fmt.Sprintf("endpoint = %q\ninfra_image = %q\ngc {\n dangling_containers {\n period = \"2s\"\n creation_grace = \"1m\"\n }\n}", proxy.Host(), imagePause)
 	s.agent, err = harness.StartAgent(s.ctx, cfg)
 	must.NoError(t, err)
 	t.Cleanup(s.end)
@@ -126,9 +126,14 @@ func TestCrashes(t *testing.T) {
 			})
 			s.runsOnce(name)
 			must.NoError(t, s.agent.StopJob(s.ctx, name))
-			s.nothingOf(name)
 		})
 	}
+	t.Run("no network container stays", func(t *testing.T) {
+		s := s.under(t)
+		// Until its allocation's directory is gone, one may still be wanted.
+		must.NoError(t, s.agent.API.System().GarbageCollect())
+		must.NoError(t, s.nothingLeft("containers", func() []string { return s.containers(s.ctx) }))
+	})
 }
 
 // patient lets a job's task be tried again, as jobs usually do.
