@@ -156,7 +156,8 @@ func (p *parts) findPause(ctx context.Context, allocID string) (string, error) {
 	return found[0].ID, nil
 }
 
-// removePause ends and removes a pause container.
+// removePause ends and removes a pause container. If this process dies in the
+// middle of it, or the engine cannot, the reaper goes on.
 func (p *parts) removePause(ctx context.Context, id, allocID string) error {
 	found, err := p.engine.Inspect(ctx, id)
 	if errdefs.IsNotFound(err) {
@@ -166,12 +167,14 @@ func (p *parts) removePause(ctx context.Context, id, allocID string) error {
 	if err != nil {
 		return err
 	}
+	p.state.Doom(id)
 	if err := p.engine.Stop(ctx, id, "", pauseGrace); err != nil && !errdefs.IsNotFound(err) {
 		p.logger.Warn("could not stop a pause container", "container_id", id, "error", err)
 	}
 	if err := p.engine.Remove(ctx, id); err != nil && !errdefs.IsNotFound(err) {
 		return err
 	}
+	p.state.Buried(id)
 	p.state.DropPause(id)
 	p.images.Release(found.Image, allocID)
 	return nil

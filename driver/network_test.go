@@ -33,7 +33,13 @@ func TestPauseContainer(t *testing.T) {
 		must.NoError(t, err)
 		must.False(t, created)
 		must.Eq(t, spec.Labels[sandboxLabel], again.Labels[sandboxLabel])
+		p, err := b.driver.ready()
+		must.NoError(t, err)
+		var doomed []string
+		b.engine.during = map[string]func(){"remove": func() { doomed = p.state.Doomed() }}
 		must.NoError(t, b.networks.DestroyNetwork(alloc, spec))
+		must.Eq(t, []string{spec.Labels[sandboxLabel]}, doomed, must.Sprint("a process that dies now would leave it behind"))
+		must.SliceEmpty(t, p.state.Doomed())
 		must.NoError(t, b.networks.DestroyNetwork(alloc, spec))
 		must.SliceEmpty(t, b.engine.names())
 	})
