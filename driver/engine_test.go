@@ -254,6 +254,21 @@ func (s *site) start(cfg *drivers.TaskConfig) *drivers.TaskHandle {
 	return h
 }
 
+// startAll starts tasks at the same time.
+func (s *site) startAll(tasks []*drivers.TaskConfig) {
+	s.t.Helper()
+	started := make(chan error, len(tasks))
+	for _, cfg := range tasks {
+		go func() {
+			_, _, err := s.StartTask(cfg)
+			started <- err
+		}()
+	}
+	for range tasks {
+		must.NoError(s.t, <-started)
+	}
+}
+
 // wait waits for a task's end.
 func (s *site) wait(id string) *drivers.ExitResult {
 	s.t.Helper()

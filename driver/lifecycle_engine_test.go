@@ -82,16 +82,7 @@ func TestEngineManyTasks(t *testing.T) {
 			o.Image, o.Command, o.Args = ref, "/bin/sh", []string{"-c", "exit 1$WHICH"}
 		}))
 	}
-	started := make(chan error, len(tasks))
-	for _, cfg := range tasks {
-		go func() {
-			_, _, err := s.StartTask(cfg)
-			started <- err
-		}()
-	}
-	for range tasks {
-		must.NoError(t, <-started)
-	}
+	s.startAll(tasks)
 	for i, cfg := range tasks {
 		must.Eq(t, 10+i%3, s.wait(cfg.ID).ExitCode)
 		must.NoError(t, s.DestroyTask(cfg.ID, false))

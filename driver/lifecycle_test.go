@@ -6,7 +6,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"time"
 
@@ -385,9 +384,8 @@ func TestStartAgainUnderAnotherID(t *testing.T) {
 			_, _, err := b.StartTask(second)
 			ended <- err
 		}()
-		for !b.driver.tasks.Starting(second.ID) {
-			runtime.Gosched()
-		}
+		must.Wait(t, wait.InitialSuccess(wait.BoolFunc(func() bool { return b.driver.tasks.Starting(second.ID) }),
+			wait.Timeout(10*time.Second), wait.Gap(time.Millisecond)))
 		close(answer)
 		must.NoError(t, <-ended)
 		must.NoError(t, <-ended)

@@ -34,16 +34,7 @@ func TestEngineBurst(t *testing.T) {
 	for range 2 {
 		tasks = append(tasks, s.task("exec seq 1 "+strconv.Itoa(last), nil))
 	}
-	started := make(chan error, len(tasks))
-	for _, cfg := range tasks {
-		go func() {
-			_, _, err := s.StartTask(cfg)
-			started <- err
-		}()
-	}
-	for range tasks {
-		must.NoError(t, <-started)
-	}
+	s.startAll(tasks)
 	for _, cfg := range tasks {
 		must.Eq(t, 0, s.wait(cfg.ID).ExitCode)
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(cfg.StdoutPath), cfg.Name+".stdout.0"))

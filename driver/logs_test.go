@@ -4,13 +4,16 @@
 package driver
 
 import (
-	"io"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
+	"github.com/shoenig/test/wait"
 	"golang.org/x/sys/unix"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
@@ -46,27 +49,22 @@ func TestReleaseLogs(t *testing.T) {
 	must.NoError(t, unix.Mkfifo(pipe, 0o600))
 	must.NoError(t, os.WriteFile(file, []byte("text"), 0o600))
 	ended := make(chan error, 1)
-	reading := make(chan struct{})
 	go func() {
-		close(reading)
 		text, err := os.ReadFile(pipe)
 		if err == nil && len(text) > 0 {
-			err = io.ErrShortBuffer
+			err = fmt.Errorf("the pipe had %q", text)
 		}
 		ended <- err
 	}()
-	<-reading
-	for waiting := true; waiting; {
+	must.Wait(t, wait.InitialSuccess(wait.ErrorFunc(func() error {
 		releaseLogs(&drivers.TaskConfig{StdoutPath: pipe, StderrPath: file})
 		select {
 		case err := <-ended:
-			must.NoError(t, err)
-			waiting = false
-		case <-t.Context().Done():
-			t.Fatal("the reader does not end")
-		default: // it had not opened the pipe yet
+			return err
+		default:
+			return errors.New("the reader has not ended") // or not opened the pipe yet
 		}
-	}
+	}), wait.Timeout(10*time.Second), wait.Gap(time.Millisecond)))
 	text, err := os.ReadFile(file)
 	must.NoError(t, err)
 	must.Eq(t, "text", string(text))

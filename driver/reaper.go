@@ -143,7 +143,7 @@ func (d *Driver) dangling(c engineapi.Summary) bool {
 // (task-driver PN-9). One that never ran serves nobody. One whose directory we
 // cannot tell stays.
 func (d *Driver) leaked(p *parts, c engineapi.Summary, running []engineapi.Summary) bool {
-	if p.pauseClaimed(c.ID) {
+	if node := c.Labels[container.LabelNodeID]; p.pauseClaimed(c.ID) || node != "" && node != d.nodeID() {
 		return false
 	}
 	if c.State == engineapi.StateCreated {

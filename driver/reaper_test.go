@@ -106,6 +106,10 @@ func TestLeakedPauseContainers(t *testing.T) {
 		{"it never ran", func(t *testing.T, b *bench, p *parts, id string) {
 			b.engine.find(id).state = engineapi.State{Status: engineapi.StateCreated}
 		}, true},
+		{"another agent's never ran", func(_ *testing.T, b *bench, p *parts, id string) {
+			b.engine.find(id).labels[container.LabelNodeID] = "other"
+			b.engine.find(id).state = engineapi.State{Status: engineapi.StateCreated}
+		}, false},
 		{"its allocation exists", func(t *testing.T, b *bench, p *parts, id string) {
 			p.state.KeepPause(id, b.allocs)
 		}, false},

@@ -4,6 +4,7 @@
 package driver
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ type stateFile struct {
 	lock *os.File   // nil: memory only
 	told bool       // that it is
 	data stateData
+	// written is the file's text as this process wrote it; nil before.
+	written []byte
 }
 
 // stateData is the file's content.
@@ -121,10 +124,10 @@ func (s *stateFile) Close() {
 	if err := s.lock.Close(); err != nil {
 		s.logger.Warn("state lock stays until the end of the process", "error", err)
 	}
-	s.lock = nil
+	s.lock, s.written = nil, nil
 }
 
-// change edits the data and writes it. s.mu is not held.
+// change edits the data, and writes it if that made a difference. s.mu is not held.
 func (s *stateFile) change(edit func(*stateData)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,14 +143,18 @@ func (s *stateFile) change(edit func(*stateData)) {
 // write replaces the file in one step.
 func (s *stateFile) write() error {
 	text, err := json.Marshal(s.data)
-	if err != nil {
+	if err != nil || bytes.Equal(text, s.written) {
 		return err
 	}
 	beside := s.file() + ".new"
 	if err := os.WriteFile(beside, text, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(beside, s.file())
+	if err := os.Rename(beside, s.file()); err != nil {
+		return err
+	}
+	s.written = text
+	return nil
 }
 
 // Doom remembers a container that could not be removed.
@@ -194,12 +201,7 @@ func (s *stateFile) Doomed() []string {
 
 // KeepPause remembers which allocation directory belongs to a pause container.
 func (s *stateFile) KeepPause(id, allocDir string) {
-	s.mu.Lock()
-	known := s.data.Pauses[id] == allocDir
-	s.mu.Unlock()
-	if !known {
-		s.change(func(d *stateData) { d.Pauses[id] = allocDir })
-	}
+	s.change(func(d *stateData) { d.Pauses[id] = allocDir })
 }
 
 // DropPause forgets a pause container.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,25 +51,44 @@ func TestLifeOfTasks(t *testing.T) {
 	}
 }
 
+// process is one of the machine's.
+type process struct {
+	pid, parent int
+	args        []string
+}
+
+// processes finds some. What ended while we looked has no arguments, and no parent.
+func (s *site) processes(wanted func(process) bool) []process {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	must.NoError(s, err)
+	var found []process
+	for _, dir := range dirs {
+		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
+		p := process{args: strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")}
+		p.pid, err = strconv.Atoi(filepath.Base(dir))
+		must.NoError(s, err)
+		_, rest, _ := strings.Cut(string(stat), ") ") // after the name, which may have blanks
+		if fields := strings.Fields(rest); len(fields) > 1 {
+			p.parent, _ = strconv.Atoi(fields[1])
+		}
+		if wanted(p) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
 // driverProcess is the process that serves the task driver to the agent; 0 when
 // there is none. One that outlived an agent is init's child.
 func (s *site) driverProcess() int {
-	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	must.NoError(s, err)
-	for _, file := range found {
-		text, err := os.ReadFile(file)
-		if err != nil || strings.TrimRight(string(text), "\x00") != s.bin+"/plugins/gpu-docker" {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		must.NoError(s, err)
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		if fields := strings.Fields(rest); err == nil && len(fields) > 1 && fields[0] != "Z" && (fields[1] == strconv.Itoa(s.agent.PID()) || fields[1] == "1") {
-			return pid
-		}
+	found := s.processes(func(p process) bool {
+		return slices.Equal(p.args, []string{s.bin + "/plugins/gpu-docker"}) && (p.parent == s.agent.PID() || p.parent == 1)
+	})
+	if len(found) == 0 {
+		return 0
 	}
-	return 0
+	return found[0].pid
 }
 
 // killPlugin kills the driver's process and waits until the agent has another.

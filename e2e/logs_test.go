@@ -69,7 +69,7 @@ func (s *site) shortTasks() {
 	count := s.shortCount()
 	step := (lastNumber(shortMost) - lastNumber(shortLeast)) / (count - 1)
 	begun := time.Now()
-	hcl := job{name: "short", kind: "batch", image: imagePlain, script: `exec seq 1 $((LAST))`, more: shortLogs}.hcl()
+	hcl := job{name: "short", kind: "batch", image: imagePlain, script: `exec seq 1 $((LAST))`, more: rotating}.hcl()
 	hcl = strings.Replace(hcl, "LAST", fmt.Sprintf("%d+NOMAD_ALLOC_INDEX*%d", lastNumber(shortLeast), step), 1)
 	hcl = strings.Replace(hcl, `group "g" {`, fmt.Sprintf("group \"g\" {\n count = %d\n ephemeral_disk {\n size = 20\n }", count), 1)
 	_, err := s.agent.Run(withResources(hcl, "cpu = 1900\n memory = 32"))
@@ -89,9 +89,6 @@ func (s *site) shortTasks() {
 	t.Logf("%d bytes, none lost", bytes)
 	must.NoError(t, s.agent.StopJob(s.ctx, "short"))
 }
-
-// shortLogs lets the longest fit.
-const shortLogs = "logs {\n max_files = 4\n max_file_size = 1\n}"
 
 // lastNumber is the last one of those that "seq" prints into so many bytes.
 func lastNumber(bytes int) int {
@@ -253,34 +250,8 @@ func (s *site) logProcesses(collector string) {
 		want = []int{0, 0}
 	}
 	must.Eq(t, want, []int{
-		s.processes(func(p process) bool { return p.parent == s.agent.PID() && slices.Contains(p.args, "logmon") }),
-		s.processes(func(p process) bool { return slices.Contains(p.args, "log-holder") }),
+		len(s.processes(func(p process) bool { return p.parent == s.agent.PID() && slices.Contains(p.args, "logmon") })),
+		len(s.processes(func(p process) bool { return slices.Contains(p.args, "log-holder") })),
 	})
 	must.NoError(t, s.agent.StopJob(s.ctx, "idle"))
-}
-
-// process is one of the machine's.
-type process struct {
-	parent int
-	args   []string
-}
-
-// processes counts some.
-func (s *site) processes(wanted func(process) bool) int {
-	found, err := filepath.Glob("/proc/[0-9]*")
-	must.NoError(s, err)
-	n := 0
-	for _, dir := range found {
-		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // empty when it ended meanwhile
-		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
-		p := process{args: strings.Split(string(cmdline), "\x00")}
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		if fields := strings.Fields(rest); len(fields) > 1 {
-			p.parent, _ = strconv.Atoi(fields[1])
-		}
-		if wanted(p) {
-			n++
-		}
-	}
-	return n
 }
