@@ -18,7 +18,7 @@ import (
 	"github.com/gpu-docker/gpu-docker/driver/config"
 )
 
-// TestEngineBurst: tasks that print, at once, more than the engine
+// TestEngineBurst: tasks that print, at once, several times what the engine
 // keeps of a log, and exit; some are over before StartTask is.
 func TestEngineBurst(t *testing.T) {
 	const last = 150_000 // 0.9 MB, 12 MB in the engine's log
@@ -28,7 +28,7 @@ func TestEngineBurst(t *testing.T) {
 	}
 	s := newSite(t, func(c *config.Plugin) {
 		c.Logs.Collector = config.CollectorDriver
-		c.Logging.Config = map[string]string{"max-size": "5m", "max-file": "2"}
+		c.Logging.Config = map[string]string{"max-size": "2m", "max-file": "2"}
 	})
 	var tasks []*drivers.TaskConfig
 	for range 2 {

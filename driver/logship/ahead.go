@@ -3,8 +3,6 @@
 
 package logship
 
-import "path/filepath"
-
 // Ahead has the engine's log files of a container open from the first one on: a
 // task may fill several and end before a Shipper is there, and the engine keeps
 // only the last ones. Nil is a valid Ahead that has none.
@@ -17,13 +15,11 @@ type Ahead struct {
 // was created and has not been started. path is where the engine will write it;
 // its folder must exist. Give the result to a Shipper, or close it.
 func Expect(w *Watcher, path string) (*Ahead, error) {
-	files := &logFiles{path: path, wake: make(chan struct{}, 1)}
-	unwatch, err := w.add(filepath.Dir(path), files.changed)
+	files, err := watchLogFiles(w, path)
 	if err != nil {
 		return nil, err
 	}
-	files.scan() // begun between the two
-	return &Ahead{path, &watchedFiles{files, unwatch}}, nil
+	return &Ahead{path, files}, nil
 }
 
 // Close lets the files go, unless a Shipper has taken them.

@@ -43,7 +43,7 @@ func (s *Shipper) attempt(ctx context.Context) error {
 // copyFiles ships from the engine's files until Drain was called and all is
 // read.
 func (s *Shipper) copyFiles(ctx context.Context, path string) error {
-	src, seek, err := s.openFiles(path)
+	src, seek, err := s.openFiles(ctx, path)
 	if err == nil {
 		err = s.copyAll(ctx, src, seek)
 	}

@@ -68,22 +68,17 @@ func (r *fileReader) ready() bool { return bytes.IndexByte(r.rest, '\n') >= 0 }
 // fill reads more bytes, from the next file or after a wait if need be.
 func (r *fileReader) fill(ctx context.Context) error {
 	f, rotated := r.files.current()
-	for {
-		n, err := r.read(f)
-		if n > 0 || err != nil {
-			return err
-		}
-		switch {
-		case rotated: // and read to its end after we knew
-			r.files.advance()
-			r.offset, r.first, r.rest = 0, 0, nil
-			return nil
-		case r.files.scan():
-			rotated = true // what was written before the rotation comes first
-		default:
-			return r.wait(ctx)
-		}
+	n, err := r.read(f)
+	if n > 0 || err != nil {
+		return err
 	}
+	if !rotated {
+		return r.wait(ctx)
+	}
+	// Read to its end after we knew that nothing is added.
+	r.files.advance()
+	r.offset, r.first, r.rest = 0, 0, nil
+	return nil
 }
 
 // read appends what the file has to the buffer; 0 at its end.

@@ -5,10 +5,12 @@ package logship
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -49,17 +51,45 @@ type logFiles struct {
 	gone   bool       // the log was deleted
 	lost   bool       // files went before we had them
 	closed bool
+	// Files that came since the log is watched: how many the kernel told of, and
+	// how many we have opened. The telling may lag behind, and does not miss one.
+	told, opened int
 }
 
-// openLogFiles opens all files of the log.
-func openLogFiles(path string) (*logFiles, error) {
-	l := &logFiles{path: path, wake: make(chan struct{}, 1)}
-	found, _, err := l.newer(0)
-	if err != nil {
-		return nil, err
+// watchTries limits how often the watch is begun anew because a file came then.
+const watchTries = 10
+
+// watchLogFiles opens all files of a log, which may not have begun yet, and
+// watches for more. Its directory must exist.
+func watchLogFiles(w *Watcher, path string) (*watchedFiles, error) {
+	for try := 1; ; try++ {
+		newest := inodeOf(path)
+		l := &logFiles{path: path, wake: make(chan struct{}, 1)}
+		unwatch, err := w.add(filepath.Dir(path), l)
+		if err != nil {
+			return nil, err
+		}
+		// Which of the files were there before the watch is known only if none
+		// came meanwhile.
+		if l.begin() == newest || try == watchTries {
+			return &watchedFiles{l, unwatch}, nil
+		}
+		unwatch()
+		l.close()
 	}
-	l.queue, l.found = found, len(found)
-	return l, nil
+}
+
+// logExists tells also in the middle of a rotation, when the newest file has its
+// new name already and no next one is there.
+func logExists(path string) bool { return inodeOf(path) != 0 || inodeOf(path+".1") != 0 }
+
+// inodeOf is 0 for a file that is not there.
+func inodeOf(path string) uint64 {
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return 0
+	}
+	return stat.Ino
 }
 
 // newer opens the files that came after the one with the given inode, oldest
@@ -109,56 +139,82 @@ func closeLogFiles(files []*logFile) {
 	}
 }
 
-// changed is told by the Watcher. New files are opened at once, however far
-// behind the reader is.
-func (l *logFiles) changed(filesChanged bool) {
-	if filesChanged {
-		l.scan()
-	}
+// grown is told by the Watcher: bytes were added.
+func (l *logFiles) grown() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // there is a token already
 	}
 }
 
+// moved is told by the Watcher: there may be other files than before. New ones
+// are opened at once, however far behind the reader is.
+func (l *logFiles) moved(e dirEvent) {
+	l.mu.Lock()
+	if e.mask&unix.IN_CREATE != 0 && string(e.name) == filepath.Base(l.path) {
+		l.told++
+	}
+	l.look(e.missed())
+	l.mu.Unlock()
+	l.grown()
+}
+
 // scan takes new files into the queue. It reports whether there are any.
 func (l *logFiles) scan() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.look(false)
+}
+
+// look is scan with l.mu held; uncertain says that the kernel did not tell of all
+// files.
+func (l *logFiles) look(uncertain bool) bool {
 	if l.closed {
 		return false
 	}
-	if len(l.queue) == 0 {
-		return l.begin()
+	last := &logFile{}
+	if n := len(l.queue); n > 0 {
+		last = l.queue[n-1]
 	}
-	last := l.queue[len(l.queue)-1]
 	found, reached, err := l.newer(last.inode)
-	if errors.Is(err, fs.ErrNotExist) {
-		// In the middle of a rotation there is no file of that name either, but
-		// then ours has another.
-		l.gone = deleted(last.file)
+	if err != nil {
+		l.gone = last.file != nil && errors.Is(err, fs.ErrNotExist) && deleted(last.file) && !logExists(l.path)
 		return false
 	}
-	if err != nil || len(found) == 0 {
+	l.opened += len(found)
+	if uncertain {
+		l.lost = l.lost || !reached
+		l.told = l.opened
+	}
+	// We have opened what there is: what we were told of beyond that went before.
+	if l.told > l.opened {
+		l.lost, l.opened = true, l.told
+	}
+	if len(found) == 0 {
 		return false
 	}
-	if info, err := last.file.Stat(); err == nil {
-		last.size = info.Size()
+	if last.file != nil {
+		if info, err := last.file.Stat(); err == nil {
+			last.size = info.Size()
+		}
 	}
-	l.lost = l.lost || !reached
 	l.queue = append(l.queue, found...)
 	l.trim()
 	return true
 }
 
-// begin takes the files of a log that may not have begun yet. l.mu is held.
-func (l *logFiles) begin() bool {
-	found, _, err := l.newer(0)
-	if err != nil {
-		return false
+// begin opens the files that there are, and returns the inode of the newest, 0
+// for none.
+func (l *logFiles) begin() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// A file that came just now was opened by the Watcher already.
+	l.look(false)
+	l.found, l.opened, l.told = len(l.queue), 0, 0
+	if l.found == 0 {
+		return 0
 	}
-	l.queue, l.found = found, len(found)
-	return true
+	return l.queue[l.found-1].inode
 }
 
 // begun says that there are files to read.
@@ -166,6 +222,22 @@ func (l *logFiles) begun() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.queue) > 0
+}
+
+// awaitFirst waits until there is a file: we may have looked in the middle of a
+// rotation. It fails when the log is gone.
+func (l *logFiles) awaitFirst(ctx context.Context) error {
+	for !l.begun() && !l.scan() {
+		if !logExists(l.path) {
+			return fmt.Errorf("engine's log file %q: %w", l.path, fs.ErrNotExist)
+		}
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // trim drops the oldest files after the one being read when too much waits. l.mu
@@ -193,9 +265,10 @@ func (l *logFiles) current() (f *logFile, rotated bool) {
 // advance goes on to the next file.
 func (l *logFiles) advance() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	closeLogFiles(l.queue[:1])
+	done := l.queue[:1]
 	l.queue = l.queue[1:]
+	l.mu.Unlock()
+	closeLogFiles(done) // not before: the disk's space is freed, and the Watcher would wait
 }
 
 // seek drops the files before a known place. It reports false when the place is

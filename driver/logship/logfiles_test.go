@@ -15,6 +15,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/shoenig/test/must"
+	"golang.org/x/sys/unix"
 )
 
 // engineWriter writes and rotates a log as the engine's json-file does.
@@ -194,6 +195,95 @@ func TestDirectLoss(t *testing.T) {
 			must.Eq(t, strings.Count(got, "\n"), len(uniqueLines(got)))
 		})
 	}
+}
+
+// Loss is told exactly: late looks that still found all files are none.
+func TestRotationsCounted(t *testing.T) {
+	created := dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")}
+	for rotations, wantLost := range map[int]bool{1: false, 2: false, 3: true, 4: true} {
+		w := newEngineWriter(t, 1000, 2)
+		l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
+		must.NonZero(t, l.begin())
+		for range rotations {
+			w.rotate()
+		}
+		for range rotations { // told late, as to a thread that had no turn
+			l.moved(dirEvent{mask: unix.IN_MOVED_TO, name: []byte("c-json.log.1")})
+			l.moved(created)
+		}
+		must.Eq(t, wantLost, l.takeLost(), must.Sprint(rotations, " rotations"))
+		w.rotate()
+		l.moved(created)
+		must.False(t, l.takeLost(), must.Sprint("one more after ", rotations))
+		l.close()
+	}
+}
+
+// When the kernel dropped events, only what is there can be compared.
+func TestRotationsNotTold(t *testing.T) {
+	for rotations, wantLost := range map[int]bool{0: false, 1: false, 2: true} {
+		w := newEngineWriter(t, 1000, 2)
+		l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
+		must.NonZero(t, l.begin())
+		for range rotations {
+			w.rotate()
+		}
+		l.moved(dirEvent{mask: unix.IN_Q_OVERFLOW})
+		must.Eq(t, wantLost, l.takeLost(), must.Sprint(rotations, " rotations"))
+		w.rotate()
+		l.moved(dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")})
+		must.False(t, l.takeLost(), must.Sprint("one more after ", rotations))
+		l.close()
+	}
+}
+
+// In the middle of a rotation no file has the log's name; the log is not gone,
+// though the file that we have is.
+func TestMiddleOfRotation(t *testing.T) {
+	w := newEngineWriter(t, 1000, 2)
+	l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
+	must.NonZero(t, l.begin())
+	t.Cleanup(l.close)
+	w.rotate()
+	must.NoError(t, os.Rename(w.path, w.path+".1")) // not told of the first yet
+	must.False(t, l.scan())
+	must.False(t, l.vanished())
+
+	must.NoError(t, os.Remove(w.path+".1"))
+	must.False(t, l.scan())
+	must.True(t, l.vanished())
+}
+
+// A log that is first looked at in the middle of a rotation is waited for.
+func TestFirstLookInTheMiddleOfRotation(t *testing.T) {
+	w := newEngineWriter(t, 1000, 2)
+	w.line()
+	must.NoError(t, os.Rename(w.path, w.path+".1"))
+	sink := &memory{}
+	s := w.direct(sink, nil)
+	eventually(t, "the shipper watches", func() bool { return watches(t, filepath.Dir(w.path)) })
+	must.NoError(t, w.file.Close())
+	w.open()
+	w.line()
+	must.NoError(t, s.Drain(t.Context()))
+	s.Close()
+	must.Eq(t, w.want(1), sink.text(stdout))
+}
+
+// watches says whether an inotify instance of this process watches the directory.
+func watches(t *testing.T, dir string) bool {
+	t.Helper()
+	var stat unix.Stat_t
+	must.NoError(t, unix.Stat(dir, &stat))
+	infos, err := filepath.Glob("/proc/self/fdinfo/*")
+	must.NoError(t, err)
+	for _, info := range infos {
+		text, err := os.ReadFile(info)
+		if err == nil && strings.Contains(string(text), fmt.Sprintf(" ino:%x ", stat.Ino)) {
+			return true
+		}
+	}
+	return false
 }
 
 func uniqueLines(s string) map[string]bool {

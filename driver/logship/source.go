@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -53,8 +52,7 @@ func readable(info container.InspectResponse) (string, bool) {
 	if !strings.HasPrefix(filepath.Base(info.LogPath), info.ID) {
 		return "", false
 	}
-	_, err := os.Stat(info.LogPath)
-	return info.LogPath, err == nil
+	return info.LogPath, logExists(info.LogPath)
 }
 
 // fileLimit is how many files the engine keeps of a container's log.
@@ -77,21 +75,6 @@ func (w *watchedFiles) close() {
 	w.logFiles.close()
 }
 
-// watchFiles opens the engine's files and watches them.
-func (s *Shipper) watchFiles(path string) (*watchedFiles, error) {
-	files, err := openLogFiles(path)
-	if err != nil {
-		return nil, err
-	}
-	unwatch, err := s.cfg.Watcher.add(filepath.Dir(path), files.changed)
-	if err != nil {
-		files.close()
-		return nil, err
-	}
-	files.scan() // a rotation between the two
-	return &watchedFiles{files, unwatch}, nil
-}
-
 // openEarly has the files open before the sink is ready, which takes a while on a
 // busy machine: a task that prints fast fills several files by then. A failure
 // shows again, and is dealt with, when the files are to be read.
@@ -106,7 +89,7 @@ func (s *Shipper) openEarly(path string) {
 		return
 	}
 	s.closeEarly()
-	s.early, _ = s.watchFiles(path)
+	s.early, _ = watchLogFiles(s.cfg.Watcher, path)
 }
 
 // closeEarly closes files that were never read.
@@ -118,14 +101,18 @@ func (s *Shipper) closeEarly() {
 }
 
 // openFiles reads the engine's files from the position on.
-func (s *Shipper) openFiles(path string) (source, *seeker, error) {
+func (s *Shipper) openFiles(ctx context.Context, path string) (source, *seeker, error) {
 	files := s.early
 	s.early = nil
 	if files == nil {
 		var err error
-		if files, err = s.watchFiles(path); err != nil {
+		if files, err = watchLogFiles(s.cfg.Watcher, path); err != nil {
 			return nil, nil, err
 		}
+	}
+	if err := files.awaitFirst(ctx); err != nil {
+		files.close()
+		return nil, nil, err
 	}
 	r := &fileReader{files: files.logFiles, ended: s.exited, onLoss: s.tellLoss, log: s.log}
 	seek := newSeeker(s.pos)

@@ -4,116 +4,123 @@
 package logship
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
-// Watcher watches the log directories of containers with a single inotify
-// instance and a single goroutine for the whole process: an instance a task
-// would soon use up what one user may have. Safe for concurrent use.
+// Watcher watches the log directories of all containers of the process: an
+// inotify instance a task would soon use up what one user may have. Safe for
+// concurrent use.
+//
+// It has two instances. Bytes that are added come at any rate, and a late look
+// at them costs nothing. A file that came must be opened before the engine
+// removes it, which is 2 x 2 MB later by default, 100 ms for a task that does
+// nothing but print; so that has a thread of its own, which the kernel prefers.
 type Watcher struct {
-	file *os.File
-
-	mu    sync.Mutex // guards everything below
-	watch map[int32]func(filesChanged bool)
+	grown  *inotify
+	moved  *inotify
+	stop   *os.File      // eventfd, readable after Close
+	closed chan struct{} // the thread has ended
 }
 
-// NewWatcher starts watching nothing.
+const (
+	grownMask = unix.IN_MODIFY
+	// movedMask: files came, went or changed their names. The directory's own
+	// end is of no use: it comes after our open files have been closed.
+	movedMask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE
+	// movedNice is the priority of the thread, which works for some 50 us a
+	// file: above what the tasks and the engine have. On a machine of two busy
+	// processors the kernel let a thread of the usual priority wait for 115 ms.
+	movedNice = -20
+)
+
+// leastProcessors is how many threads may run Go code at least. A thread that
+// comes back from the kernel must get a turn of Go's scheduler as well, and on a
+// small machine busy goroutines have them all.
+const leastProcessors = 16
+
+// NewWatcher starts watching nothing. It raises GOMAXPROCS of a process on a
+// machine with few processors.
 func NewWatcher() (*Watcher, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return nil, fmt.Errorf("inotify: %w; raise fs.inotify.max_user_instances, or logs are read through the engine", err)
+	if runtime.GOMAXPROCS(0) < leastProcessors {
+		runtime.GOMAXPROCS(leastProcessors)
 	}
-	w := &Watcher{file: os.NewFile(uintptr(fd), "inotify"), watch: map[int32]func(bool){}}
-	go w.run()
+	w := &Watcher{closed: make(chan struct{})}
+	var err error
+	if w.grown, err = newInotify(unix.IN_NONBLOCK); err != nil {
+		return nil, err
+	}
+	if w.moved, err = newInotify(0); err != nil {
+		return nil, errors.Join(err, w.grown.file.Close())
+	}
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("eventfd: %w", err), w.grown.file.Close(), w.moved.file.Close())
+	}
+	w.stop = os.NewFile(uintptr(stop), "eventfd")
+	go w.runGrown()
+	go w.runMoved()
 	return w, nil
 }
 
-// Close ends the watches and the goroutine. Shippers that use it must have ended.
-func (w *Watcher) Close() error { return w.file.Close() }
+// Close ends the watches. Shippers that use it must have ended.
+func (w *Watcher) Close() error {
+	_, err := w.stop.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0})
+	if err == nil {
+		<-w.closed
+	}
+	return errors.Join(err, w.grown.file.Close(), w.moved.file.Close(), w.stop.Close())
+}
 
-const (
-	// grown: bytes were added.
-	grown = unix.IN_MODIFY
-	// moved: files came, went or changed their names. The directory's own end
-	// is of no use: it comes after our open files have been closed.
-	moved = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE
-)
-
-// add calls changed, on the Watcher's goroutine, for each change in a directory:
-// with true when there may be other files than before. The result ends that.
-func (w *Watcher) add(dir string, changed func(filesChanged bool)) (func(), error) {
-	raw, err := w.file.SyscallConn()
+// add has l told of all changes in its directory, by the Watcher's goroutines.
+// The result ends that.
+func (w *Watcher) add(dir string, l *logFiles) (func(), error) {
+	unwatchGrown, err := w.grown.add(dir, grownMask, func(dirEvent) { l.grown() })
 	if err != nil {
-		return nil, fmt.Errorf("inotify: %w", err)
+		return nil, err
 	}
-	var wd int
-	var watchErr error
-	w.mu.Lock() // no event may come before its entry
-	defer w.mu.Unlock()
-	err = raw.Control(func(fd uintptr) {
-		wd, watchErr = unix.InotifyAddWatch(int(fd), dir, grown|moved|unix.IN_ONLYDIR)
-	})
-	if err := errors.Join(err, watchErr); err != nil {
-		return nil, fmt.Errorf("inotify on %q: %w; raise fs.inotify.max_user_watches", dir, err)
+	unwatchMoved, err := w.moved.add(dir, movedMask, l.moved)
+	if err != nil {
+		unwatchGrown()
+		return nil, err
 	}
-	w.watch[int32(wd)] = changed
-	return func() { w.remove(int32(wd)) }, nil
+	return func() { unwatchGrown(); unwatchMoved() }, nil
 }
 
-func (w *Watcher) remove(wd int32) {
-	w.mu.Lock()
-	_, known := w.watch[wd]
-	delete(w.watch, wd)
-	w.mu.Unlock()
-	raw, err := w.file.SyscallConn()
-	if err != nil || !known {
-		return
-	}
-	// The kernel drops the watch by itself when the directory is deleted.
-	_ = raw.Control(func(fd uintptr) { _, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) })
-}
-
-// eventHead is the size of an event before its name: watch, mask, cookie and
-// the name's length.
-const eventHead = unix.SizeofInotifyEvent
-
-// run passes events on until Close.
-func (w *Watcher) run() {
+// runGrown passes on until Close.
+func (w *Watcher) runGrown() {
 	buf := make([]byte, 64*1024)
 	for {
-		n, err := w.file.Read(buf)
+		n, err := w.grown.file.Read(buf)
 		if err != nil {
 			return
 		}
-		for b := buf[:n]; len(b) >= eventHead; {
-			wd := int32(binary.NativeEndian.Uint32(b))
-			mask := binary.NativeEndian.Uint32(b[4:])
-			b = b[eventHead+int(binary.NativeEndian.Uint32(b[12:])):]
-			w.pass(wd, mask)
-		}
+		w.grown.pass(buf[:n])
 	}
 }
 
-// pass calls the one that watches; all of them when the kernel dropped events.
-func (w *Watcher) pass(wd int32, mask uint32) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if mask&unix.IN_Q_OVERFLOW != 0 {
-		for _, changed := range w.watch {
-			changed(true)
+// runMoved passes on until Close. The goroutine does not give its thread back,
+// which ends with it, and waits in the kernel and not in Go's poller: that looks
+// after its descriptors when a thread of the process has nothing else to do.
+func (w *Watcher) runMoved() {
+	defer close(w.closed)
+	runtime.LockOSThread()
+	// Without the privilege the thread is as any other.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), movedNice)
+	buf := make([]byte, 64*1024)
+	fds := []unix.PollFd{{Fd: int32(w.stop.Fd()), Events: unix.POLLIN}, {Events: unix.POLLIN}}
+	_ = w.moved.control(func(fd int) { fds[1].Fd = int32(fd) }) // open until we have ended
+	for {
+		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) || fds[0].Revents != 0 {
+			return
 		}
-		return
-	}
-	if changed := w.watch[wd]; changed != nil {
-		changed(mask&grown == 0)
-	}
-	if mask&unix.IN_IGNORED != 0 {
-		delete(w.watch, wd)
+		n, err := unix.Read(int(fds[1].Fd), buf)
+		if err == nil {
+			w.moved.pass(buf[:n])
+		}
 	}
 }
