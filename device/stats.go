@@ -30,6 +30,7 @@ func (p *Plugin) stats(ctx context.Context, out chan<- *device.StatsResponse, h 
 	defer close(out)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var groups statGroups
 	for {
 		select {
 		case <-ctx.Done():
@@ -46,22 +47,31 @@ func (p *Plugin) stats(ctx context.Context, out chan<- *device.StatsResponse, h 
 		select {
 		case <-ctx.Done():
 			return
-		case out <- &device.StatsResponse{Groups: groupStats(readings, s)}:
+		case out <- &device.StatsResponse{Groups: groups.of(readings, s)}:
 		}
 	}
 }
 
-// groupStats gives the readings of all offered devices, grouped as they are
-// offered.
-func groupStats(readings *gpuhost.Readings, s *settings) []*device.DeviceGroupStats {
+// statGroups knows how the devices of an inventory are grouped, which it works
+// out once: an inventory outlives many samples.
+type statGroups struct {
+	inventory *gpuhost.Inventory
+	offer     *offer
+}
+
+// of gives the readings of all offered devices, grouped as they are offered.
+func (k *statGroups) of(readings *gpuhost.Readings, s *settings) []*device.DeviceGroupStats {
 	if readings.Inventory == nil {
 		return nil
 	}
-	o := makeOffer(readings.Inventory, s, "")
-	var groups []*device.DeviceGroupStats
-	for _, g := range o.groups {
+	if k.inventory != readings.Inventory {
+		k.inventory, k.offer = readings.Inventory, makeOffer(readings.Inventory, s, "")
+	}
+	groups := make([]*device.DeviceGroupStats, 0, len(k.offer.groups))
+	for _, g := range k.offer.groups {
 		stats := &device.DeviceGroupStats{
-			Vendor: vendor, Type: deviceType, Name: g.name, InstanceStats: make(map[string]*device.DeviceStats),
+			Vendor: vendor, Type: deviceType, Name: g.name,
+			InstanceStats: make(map[string]*device.DeviceStats, len(g.instances)),
 		}
 		for _, i := range g.instances {
 			at := slices.IndexFunc(readings.GPUs, func(r gpuhost.Reading) bool { return r.UUID == i.gpu.UUID })

@@ -50,10 +50,12 @@ const (
 	shortMost  = 1 << 20
 )
 
-// shortCount is how many short tasks there are; GPU_DOCKER_SHORT_TASKS=1000 takes
-// half an hour.
+// shortTasksVariable asks for another number of short tasks; 1000 take 20 minutes.
+const shortTasksVariable = "GPU_DOCKER_SHORT_TASKS"
+
+// shortCount is how many short tasks there are.
 func (s *site) shortCount() int {
-	text := os.Getenv("GPU_DOCKER_SHORT_TASKS")
+	text := os.Getenv(shortTasksVariable)
 	if text == "" {
 		return 20
 	}

@@ -56,7 +56,7 @@ var images = []harness.Image{
 // newGround makes ready what needs no agent: engine, images, simulated GPU host.
 func newGround(t *testing.T, profile string) *site {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), siteTime())
 	t.Cleanup(cancel)
 	bin := os.Getenv("GPU_DOCKER_BIN")
 	must.NotEq(t, "", bin, must.Sprint("GPU_DOCKER_BIN must name the folder with the built programs; run \"make test-e2e\""))
@@ -208,4 +208,12 @@ func (s *site) pluginProcesses() []string {
 		}
 	}
 	return found
+}
+
+// siteTime is how long a story may take.
+func siteTime() time.Duration {
+	if os.Getenv(shortTasksVariable) != "" {
+		return 2 * time.Hour // a thousand tasks and more
+	}
+	return 10 * time.Minute
 }

@@ -44,13 +44,14 @@ func (h *Host) leave() {
 
 // recount gives the session as many slots as NVML sees GPUs. A driver that went
 // away shows here; a library that sees other GPUs than the PCI bus has is
-// started anew, since NVML looks for GPUs only then (cases DEV-18).
-func (h *Host) recount() error {
+// started anew, since NVML looks for GPUs only then (cases DEV-18). It returns the
+// GPUs on the bus.
+func (h *Host) recount() (onBus []string, err error) {
 	count, err := h.count(h.session)
 	if err != nil {
-		return h.lostDriver(err)
+		return nil, h.lostDriver(err)
 	}
-	onBus := h.root.pciGPUs()
+	onBus = h.root.pciGPUs()
 	seen := [2]int{len(onBus), count}
 	differ := len(onBus) > 0 && len(onBus) != count && !h.session.stuck()
 	if differ && (h.mismatch != seen || time.Since(h.mismatchTime) > lookAgain) {
@@ -59,14 +60,14 @@ func (h *Host) recount() error {
 		h.leave()
 		h.restoreFaults(faults)
 		if err := h.attend(); err != nil {
-			return err
+			return nil, err
 		}
 		if count, err = h.count(h.session); err != nil {
-			return h.lostDriver(err)
+			return nil, h.lostDriver(err)
 		}
 	}
 	h.resize(h.session, count)
-	return nil
+	return onBus, nil
 }
 
 // lostDriver handles a session that cannot even count: the driver is gone, or

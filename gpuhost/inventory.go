@@ -34,15 +34,16 @@ func (h *Host) renewInventory() *Inventory {
 // look surveys the host; h.work is held.
 func (h *Host) look() *survey {
 	result := &survey{places: make(map[string]*place)}
+	var onBus []string
 	err := h.attend()
 	if err == nil {
-		err = h.recount()
+		onBus, err = h.recount()
 	}
 	if err != nil {
 		result.inventory = h.without(err)
 	} else {
 		result.session = h.session
-		result.inventory = h.take(result)
+		result.inventory = h.take(result, onBus)
 		h.attendEvents(h.session)
 	}
 	result.inventory.Time = time.Now()
@@ -52,7 +53,7 @@ func (h *Host) look() *survey {
 }
 
 // take examines every GPU of the session, each on its own lane.
-func (h *Host) take(result *survey) *Inventory {
+func (h *Host) take(result *survey, onBus []string) *Inventory {
 	s := h.session
 	unknown := h.identifySlots(s)
 	h.identifyLost(s, unknown)
@@ -87,7 +88,7 @@ func (h *Host) take(result *survey) *Inventory {
 		result.places[gpu.UUID] = &place{slot: s.slots[gpu.Index], gpu: gpu, migs: migs[i]}
 		h.known[gpu.PCIBusID] = *gpu
 	}
-	h.addInvisible(inventory)
+	h.addInvisible(inventory, onBus)
 	h.tellSkipped(inventory)
 	if len(inventory.GPUs) == 0 {
 		inventory.Reason = h.noGPU(inventory)
@@ -108,8 +109,7 @@ func (h *Host) noGPU(inventory *Inventory) string {
 
 // addInvisible lists GPUs that NVML has lost without a word: the PCI bus still
 // has them (cases DEV-17). One that was never seen has no UUID to be listed under.
-func (h *Host) addInvisible(inventory *Inventory) {
-	onBus := h.root.pciGPUs()
+func (h *Host) addInvisible(inventory *Inventory, onBus []string) {
 	if len(onBus) <= len(h.session.slots) {
 		return
 	}

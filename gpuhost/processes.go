@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// processRoom is for how many processes there is room at first.
-	processRoom = 64
+	// processRoom is for how many processes more than last time there is room at
+	// first.
+	processRoom = 16
 	// maxProcesses bounds what a library may claim.
 	maxProcesses = 1 << 20
 	// processNameSize is NVML's buffer for a process name in nvidia-docker v1,
@@ -23,7 +24,7 @@ const (
 // is left out (nvidia-docker-v1 D6). Names of processes that were there in the
 // last sample are not asked again.
 func askProcesses(a *asker, device uintptr, last []Process) []Process {
-	found, err := listProcesses(a.caller, device)
+	found, err := listProcesses(a.caller, device, len(last))
 	if err != nil {
 		a.refused(err)
 		return nil
@@ -66,11 +67,12 @@ func processName(a *asker, pid uint32) (string, bool) {
 
 // listProcesses asks with the newest call that the library has. The first form
 // of the call has smaller records than the later ones.
-func listProcesses(c *caller, device uintptr) ([]nvmlProcessV2, error) {
+func listProcesses(c *caller, device uintptr, last int) ([]nvmlProcessV2, error) {
+	room := uint32(last + processRoom)
 	if c.has(fnProcesses) {
-		return fillProcesses[nvmlProcessV2](c, fnProcesses, device)
+		return fillProcesses[nvmlProcessV2](c, fnProcesses, device, room)
 	}
-	old, err := fillProcesses[nvmlProcessV1](c, fnProcessesV1, device)
+	old, err := fillProcesses[nvmlProcessV1](c, fnProcessesV1, device, room)
 	processes := make([]nvmlProcessV2, len(old))
 	for i, p := range old {
 		processes[i] = nvmlProcessV2{pid: p.pid, usedMemory: p.usedMemory}
@@ -83,8 +85,7 @@ var errGrowing = errors.New("the number of processes keeps growing")
 
 // fillProcesses gives a call room for its records, and more when that is too
 // little.
-func fillProcesses[T any](c *caller, fn function, device uintptr) ([]T, error) {
-	room := uint32(processRoom)
+func fillProcesses[T any](c *caller, fn function, device uintptr, room uint32) ([]T, error) {
 	for room <= maxProcesses {
 		records := make([]T, room)
 		count := room

@@ -5,7 +5,6 @@ package gpuhost
 
 import (
 	"math/bits"
-	"sync"
 	"time"
 )
 
@@ -31,16 +30,26 @@ func (h *Host) renewReadings() *Readings {
 	survey := h.recentSurvey()
 	gpus := survey.inventory.GPUs
 	readings := &Readings{Inventory: survey.inventory, GPUs: make([]Reading, len(gpus))}
-	var group sync.WaitGroup
+	var lanes []*lane
+	var subjects []subject
+	var at []int // in readings
 	for i := range gpus {
 		place := survey.places[gpus[i].UUID]
 		if place == nil || place.slot.handle == 0 {
 			readings.GPUs[i] = Reading{UUID: gpus[i].UUID, Err: &UnreadableError{gpus[i].Unhealthy}}
 			continue
 		}
-		group.Go(func() { readings.GPUs[i] = h.read(survey.session, place) })
+		slot := place.slot
+		lanes, at = append(lanes, slot.lane), append(at, i)
+		subjects = append(subjects, subject{slot.id.uuid, slot.handle, slot.last, place.migs})
 	}
-	group.Wait()
+	if len(lanes) > 0 {
+		answers := onLanes(lanes, survey.session.nvml, func(i int, c *caller) (sample, error) { return h.sample(c, subjects[i]) })
+		for i, answer := range answers {
+			gpu := at[i]
+			readings.GPUs[gpu] = h.note(survey.places[gpus[gpu].UUID], answer)
+		}
+	}
 	readings.Time = time.Now()
 	return readings
 }
@@ -64,23 +73,33 @@ type UnreadableError struct{ Reason string }
 // Error gives the reason.
 func (e *UnreadableError) Error() string { return "GPU cannot be read: " + e.Reason }
 
-// read samples one GPU. A GPU that turns out to be at fault is so for everybody.
-func (h *Host) read(s *session, place *place) Reading {
-	slot, id := place.slot, place.slot.id
-	device, last, migs := slot.handle, slot.last, place.migs
-	unified := place.gpu.UnifiedMemory
-	now, err := onLane(slot.lane, s.nvml, func(c *caller) (sample, error) {
-		a := h.asker(c, id.uuid)
-		now := takeSample(a, device, &last)
-		for _, mig := range migs {
-			now.MIG = append(now.MIG, readMIG(a, mig))
-		}
-		if a.fault != nil {
-			now.Err = a.fault
-		}
-		return now, now.Err
-	})
-	if err != nil {
+// subject is what a sample is taken of. It is nobody else's: a batch that hangs
+// may still use it when the GPU has another place.
+type subject struct {
+	uuid   string
+	handle uintptr
+	last   *sample // nil before the first
+	migs   []migFound
+}
+
+// sample reads one GPU and its MIG devices.
+func (h *Host) sample(c *caller, of subject) (sample, error) {
+	a := h.asker(c, of.uuid)
+	now := takeSample(a, of.handle, of.last)
+	for _, mig := range of.migs {
+		now.MIG = append(now.MIG, readMIG(a, mig))
+	}
+	if a.fault != nil {
+		now.Err = a.fault
+	}
+	return now, now.Err
+}
+
+// note makes a sample the GPU's last one. A GPU that turns out to be at fault is
+// so for everybody.
+func (h *Host) note(p *place, answer answer[sample]) Reading {
+	id := p.slot.id
+	if err := answer.err; err != nil {
 		if isFault(err) && !h.atFault(id.uuid) {
 			h.judge(id.uuid, faultText(err, id.busID))
 			h.inventory.expire()
@@ -88,12 +107,15 @@ func (h *Host) read(s *session, place *place) Reading {
 		}
 		return Reading{UUID: id.uuid, Err: err}
 	}
+	now := answer.value
 	now.UUID = id.uuid
-	if unified {
+	if p.gpu.UnifiedMemory {
 		now.MemoryTotalBytes, now.MemoryUsedBytes = h.root.unifiedMemory()
 	}
-	now.addRates(&last)
-	slot.last = now
+	if p.slot.last != nil {
+		now.addRates(p.slot.last)
+	}
+	p.slot.last = &now
 	return now.Reading
 }
 

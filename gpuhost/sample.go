@@ -49,7 +49,11 @@ func takeSample(a *asker, device uintptr, last *sample) sample {
 	s.ECCL1Errors = core.number(memoryErrors(core.caller, device, memoryL1))
 	s.ECCL2Errors = core.number(memoryErrors(core.caller, device, memoryL2))
 	s.ECCDeviceErrors = core.number(memoryErrors(core.caller, device, memoryDevice))
-	s.Processes = askProcesses(core, device, last.Processes)
+	var known []Process
+	if last != nil {
+		known = last.Processes
+	}
+	s.Processes = askProcesses(core, device, known)
 	s.FanPercent = a.number(a.uint(fnFan, device))
 	var reasons uint64
 	err := a.call(fnThrottleReasons, device, uintptr(unsafe.Pointer(&reasons)))

@@ -35,8 +35,8 @@ type gpuSlot struct {
 	lane   *lane
 	handle uintptr // zero until the GPU has said who it is
 	id     identity
-	vitals vitals // the last ones, for what is known of MIG devices
-	last   sample // the last one, for rates and process names
+	vitals vitals  // the last ones, for what is known of MIG devices
+	last   *sample // the last one, for rates and process names; nil before it
 }
 
 // open loads and initialises the library. The error is the inventory's Reason.

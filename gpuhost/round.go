@@ -1,0 +1,133 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package gpuhost
+
+import (
+	"sync"
+	"time"
+)
+
+// spreadAfter is how long the goroutines of a round may take before it gets more
+// of them.
+const spreadAfter = 2 * time.Millisecond
+
+// answer is what a batch returned.
+type answer[T any] struct {
+	value T
+	err   error
+}
+
+// round runs one batch on each of several lanes. One goroutine takes them up one
+// after the other: where NVML answers quickly, waking a thread for each GPU
+// would cost more than all calls do. While that takes long there are twice as
+// many every spreadAfter, until each lane has its own; so a slow or hung GPU
+// holds up no other.
+type round[T any] struct {
+	nvml  *nvml
+	lanes []*lane
+	batch func(i int, c *caller) (T, error)
+
+	mu      sync.Mutex // guards everything below
+	workers int        // goroutines that were started
+	next    int        // the first lane that is not taken up
+	entered []bool     // the batch of the lane has begun
+	told    []bool     // the answer is there, or was given up
+	open    int        // answers that are missing
+	answers []answer[T]
+	done    chan struct{} // closed with the last answer
+}
+
+// onLanes runs the batch with each lane's number and returns the answers in the
+// order of the lanes, like onLane.
+func onLanes[T any](lanes []*lane, n *nvml, batch func(i int, c *caller) (T, error)) []answer[T] {
+	r := &round[T]{
+		nvml: n, lanes: lanes, batch: batch, open: len(lanes), done: make(chan struct{}),
+		entered: make([]bool, len(lanes)), told: make([]bool, len(lanes)), answers: make([]answer[T], len(lanes)),
+	}
+	if len(lanes) == 0 {
+		return nil
+	}
+	timer := time.NewTimer(r.attend())
+	defer timer.Stop()
+	for {
+		select {
+		case <-r.done:
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.answers
+		case <-timer.C:
+			timer.Reset(r.attend())
+		}
+	}
+}
+
+// attend starts goroutines where some are missing, gives up what hangs, and
+// returns the time to its next turn.
+func (r *round[T]) attend() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range min(max(1, r.workers), len(r.lanes)-r.next) {
+		r.workers++
+		go r.work()
+	}
+	wait := callLimit
+	if r.workers < len(r.lanes) {
+		wait = spreadAfter
+	}
+	for i, l := range r.lanes {
+		if !r.entered[i] || r.told[i] {
+			continue
+		}
+		rest, err := l.check()
+		if err != nil {
+			r.tell(i, answer[T]{err: err})
+			continue
+		}
+		wait = min(wait, rest)
+	}
+	return wait
+}
+
+// work takes up lanes until none is left.
+func (r *round[T]) work() {
+	for {
+		r.mu.Lock()
+		i := r.next
+		if i == len(r.lanes) {
+			r.mu.Unlock()
+			return
+		}
+		r.next++
+		r.mu.Unlock()
+		a := r.one(i)
+		r.mu.Lock()
+		r.tell(i, a)
+		r.mu.Unlock()
+	}
+}
+
+// one runs the batch of one lane.
+func (r *round[T]) one(i int) answer[T] {
+	l := r.lanes[i]
+	if err := l.enter(); err != nil {
+		return answer[T]{err: err}
+	}
+	r.mu.Lock()
+	r.entered[i] = true
+	r.mu.Unlock()
+	defer l.leave()
+	value, err := r.batch(i, &caller{nvml: r.nvml, lane: l})
+	return answer[T]{value, err}
+}
+
+// tell keeps the answer of a lane, unless it was given up; r.mu is held.
+func (r *round[T]) tell(i int, a answer[T]) {
+	if r.told[i] {
+		return
+	}
+	r.told[i], r.answers[i] = true, a
+	if r.open--; r.open == 0 {
+		close(r.done)
+	}
+}
