@@ -4,6 +4,8 @@
 package device
 
 import (
+	"cmp"
+
 	"github.com/hashicorp/nomad/plugins/shared/structs"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
@@ -41,7 +43,9 @@ type attributeMap = map[string]*structs.Attribute
 
 // attributes are what the instances of a group have in common. A value on which
 // they differ is absent: a constraint must never rest on what holds for another
-// card. Cards that are out of order do not count if others are there.
+// card. In a group of all cards of the node, what can be more or less is that of
+// the weakest one instead (cases DEV-24). Cards that are out of order do not count
+// if others are there.
 func attributes(g *group, inventory *gpuhost.Inventory, s *settings) attributeMap {
 	counted := make([]*instance, 0, len(g.instances))
 	for _, i := range g.instances {
@@ -56,10 +60,18 @@ func attributes(g *group, inventory *gpuhost.Inventory, s *settings) attributeMa
 	for _, i := range counted[1:] {
 		other := instanceAttributes(i, s)
 		for name, value := range common {
-			if !equal(value, other[name]) {
+			switch {
+			case equal(value, other[name]):
+			case s.GroupBy == groupByNode && less(value, other[name]) && name != attrNUMANode:
+			case s.GroupBy == groupByNode && less(other[name], value) && name != attrNUMANode:
+				common[name] = other[name]
+			default:
 				delete(common, name)
 			}
 		}
+	}
+	if s.GroupBy == groupByNode {
+		set(common, attrComputeCapability, leastCapability(counted))
 	}
 	set(common, attrDriverVersion, text(inventory.Driver.Version))
 	set(common, attrCUDAVersion, text(inventory.Driver.CUDA.String()))
@@ -167,6 +179,30 @@ func text(s string) *structs.Attribute {
 		return nil
 	}
 	return structs.NewStringAttribute(s)
+}
+
+// leastCapability is the lowest compute capability; nil if one card does not tell.
+func leastCapability(instances []*instance) *structs.Attribute {
+	least := instances[0].gpu.ComputeCapability
+	for _, i := range instances {
+		c := i.gpu.ComputeCapability
+		if c == nil {
+			return nil
+		}
+		if cmp.Or(cmp.Compare(c.Major, least.Major), cmp.Compare(c.Minor, least.Minor)) < 0 {
+			least = c
+		}
+	}
+	return text(least.String())
+}
+
+// less says whether both are numbers and a is the smaller one.
+func less(a, b *structs.Attribute) bool {
+	if a == nil || b == nil || a.Int == nil || b.Int == nil {
+		return false
+	}
+	result, comparable := a.Compare(b)
+	return comparable && result < 0
 }
 
 func equal(a, b *structs.Attribute) bool {

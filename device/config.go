@@ -20,6 +20,10 @@ import (
 const (
 	groupByModel    = "model"
 	groupByInstance = "instance"
+	groupByNode     = "node"
+
+	policyPacked      = "packed"
+	policyDistributed = "distributed"
 
 	migAuto = "auto"
 	migOff  = "off"
@@ -59,6 +63,8 @@ var configSpec = hclspec.NewObject(map[string]*hclspec.Spec{
 	"nvml_library": hclspec.NewAttr("nvml_library", "string", false),
 	"group_by": hclspec.NewDefault(
 		hclspec.NewAttr("group_by", "string", false), hclspec.NewLiteral(`"`+groupByModel+`"`)),
+	"allocation_policy": hclspec.NewDefault(
+		hclspec.NewAttr("allocation_policy", "string", false), hclspec.NewLiteral(`"`+policyPacked+`"`)),
 	"mig": hclspec.NewDefault(
 		hclspec.NewAttr("mig", "string", false), hclspec.NewLiteral(`"`+migAuto+`"`)),
 	"sharing": hclspec.NewBlock("sharing", false, hclspec.NewObject(map[string]*hclspec.Spec{
@@ -66,6 +72,10 @@ var configSpec = hclspec.NewObject(map[string]*hclspec.Spec{
 			hclspec.NewAttr("strategy", "string", false), hclspec.NewLiteral(`"`+sharingNone+`"`)),
 		"replicas": hclspec.NewDefault(
 			hclspec.NewAttr("replicas", "number", false), hclspec.NewLiteral("1")),
+		"rename_by_default": hclspec.NewDefault(
+			hclspec.NewAttr("rename_by_default", "bool", false), hclspec.NewLiteral("false")),
+		"fail_requests_greater_than_one": hclspec.NewDefault(
+			hclspec.NewAttr("fail_requests_greater_than_one", "bool", false), hclspec.NewLiteral("false")),
 	})),
 	"health": hclspec.NewBlock("health", false, hclspec.NewObject(map[string]*hclspec.Spec{
 		"xid_ignore": hclspec.NewAttr("xid_ignore", "list(string)", false),
@@ -86,8 +96,12 @@ type Config struct {
 	DriverRoot string `codec:"driver_root"`
 	// NVMLLibrary names libnvidia-ml.so.1 when it is somewhere else.
 	NVMLLibrary string `codec:"nvml_library"`
-	// GroupBy says what makes a device group: "model" (default) or "instance".
+	// GroupBy says what makes a device group: "model" (default), "instance" or
+	// "node".
 	GroupBy string `codec:"group_by"`
+	// AllocationPolicy is the order of the instances of a group: "packed"
+	// (default), those of one GPU together, or "distributed", in turns.
+	AllocationPolicy string `codec:"allocation_policy"`
 	// MIG says what is offered of a GPU in MIG mode: its MIG devices ("auto",
 	// default), or nothing ("off").
 	MIG string `codec:"mig"`
@@ -103,6 +117,12 @@ type SharingConfig struct {
 	Strategy string `codec:"strategy"`
 	// Replicas is how many tasks may hold one GPU; default 1.
 	Replicas int `codec:"replicas"`
+	// RenameByDefault ends the names of the groups in ".shared", so that a job
+	// that names a device gets a share only if it means one.
+	RenameByDefault bool `codec:"rename_by_default"`
+	// FailRequestsGreaterThanOne refuses a task that asks for several shares,
+	// which may be of one GPU.
+	FailRequestsGreaterThanOne bool `codec:"fail_requests_greater_than_one"`
 }
 
 // HealthConfig is the block "health".
@@ -126,7 +146,7 @@ type settings struct {
 func defaultConfig() Config {
 	return Config{
 		Enabled: true, FingerprintPeriod: defaultFingerprintPeriod, DriverRoot: defaultDriverRoot,
-		GroupBy: groupByModel, MIG: migAuto,
+		GroupBy: groupByModel, AllocationPolicy: policyPacked, MIG: migAuto,
 	}
 }
 
@@ -165,8 +185,11 @@ func (c *Config) validate() (*settings, error) {
 	if c.NVMLLibrary != "" && !filepath.IsAbs(c.NVMLLibrary) {
 		fault("nvml_library %q must be an absolute path; leave it out to have the library looked for", c.NVMLLibrary)
 	}
-	if c.GroupBy != groupByModel && c.GroupBy != groupByInstance {
-		fault("group_by %q must be \"model\" or \"instance\"", c.GroupBy)
+	if c.GroupBy != groupByModel && c.GroupBy != groupByInstance && c.GroupBy != groupByNode {
+		fault("group_by %q must be \"model\", \"instance\" or \"node\"", c.GroupBy)
+	}
+	if c.AllocationPolicy != policyPacked && c.AllocationPolicy != policyDistributed {
+		fault("allocation_policy %q must be \"packed\" or \"distributed\"", c.AllocationPolicy)
 	}
 	if c.MIG != migAuto && c.MIG != migOff {
 		fault("mig %q must be \"auto\" or \"off\"", c.MIG)
@@ -187,6 +210,12 @@ func (s *settings) validateSharing(fault func(string, ...any)) {
 	s.strategy, s.replicas = s.Sharing.Strategy, s.Sharing.Replicas
 	switch s.strategy {
 	case sharingNone:
+		if s.Sharing.RenameByDefault {
+			fault("sharing.rename_by_default has no effect with sharing.strategy \"none\"; set strategy to \"time-slicing\" or \"mps\"")
+		}
+		if s.Sharing.FailRequestsGreaterThanOne {
+			fault("sharing.fail_requests_greater_than_one has no effect with sharing.strategy \"none\"; set strategy to \"time-slicing\" or \"mps\"")
+		}
 		if s.replicas != defaultReplicas {
 			fault("sharing.replicas %d has no effect with sharing.strategy \"none\"; set strategy to \"time-slicing\" or \"mps\", or replicas to 1", s.replicas)
 		}

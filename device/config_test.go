@@ -30,8 +30,9 @@ func parse(t *testing.T, block string) Config {
 func TestConfig_everyKey(t *testing.T) {
 	must.Eq(t, Config{
 		Enabled: false, IgnoredGPUIDs: []string{"GPU-fef8089b"}, FingerprintPeriod: "30s",
-		DriverRoot: "/run/nvidia/driver", NVMLLibrary: "/opt/libnvidia-ml.so.1", GroupBy: "instance", MIG: "off",
-		Sharing: &SharingConfig{Strategy: "time-slicing", Replicas: 4},
+		DriverRoot: "/run/nvidia/driver", NVMLLibrary: "/opt/libnvidia-ml.so.1", GroupBy: "instance",
+		AllocationPolicy: "distributed", MIG: "off",
+		Sharing: &SharingConfig{Strategy: "time-slicing", Replicas: 4, RenameByDefault: true, FailRequestsGreaterThanOne: true},
 		Health:  &HealthConfig{XIDIgnore: []string{"13", "all"}, XIDFatal: []string{"45", "48"}},
 	}, parse(t, `config {
 		enabled            = false
@@ -40,8 +41,14 @@ func TestConfig_everyKey(t *testing.T) {
 		driver_root        = "/run/nvidia/driver"
 		nvml_library       = "/opt/libnvidia-ml.so.1"
 		group_by           = "instance"
+		allocation_policy  = "distributed"
 		mig                = "off"
-		sharing { strategy = "time-slicing" replicas = 4 }
+		sharing {
+			strategy                       = "time-slicing"
+			replicas                       = 4
+			rename_by_default              = true
+			fail_requests_greater_than_one = true
+		}
 		health  { xid_ignore = [13, "all"] xid_fatal = [45, 48] }
 	}`))
 }
@@ -63,7 +70,9 @@ func TestConfig_keys(t *testing.T) {
 	compareKeys(t, "", configSpec.GetObject(), reflect.TypeFor[Config](), string(manual))
 	for key, value := range map[string]string{
 		"enabled": "true", "ignored_gpu_ids": "[]", "fingerprint_period": defaultFingerprintPeriod, "driver_root": defaultDriverRoot,
-		"group_by": groupByModel, "mig": migAuto, "sharing.strategy": sharingNone, "sharing.replicas": strconv.Itoa(defaultReplicas),
+		"group_by": groupByModel, "allocation_policy": policyPacked, "mig": migAuto,
+		"sharing.strategy": sharingNone, "sharing.replicas": strconv.Itoa(defaultReplicas),
+		"sharing.rename_by_default": "false", "sharing.fail_requests_greater_than_one": "false",
 	} {
 		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(key) + "` \\| [a-z()]+ \\| `" + regexp.QuoteMeta(value) + "` \\|")
 		must.True(t, row.Match(manual), must.Sprintf("the manual's default of %s is not %s", key, value))
@@ -119,14 +128,25 @@ func TestConfig_rules(t *testing.T) {
 		{"relative root", func(c *Config) { c.DriverRoot = "driver" }, `driver_root "driver" must be an absolute path`},
 		{"relative library", func(c *Config) { c.NVMLLibrary = "libnvidia-ml.so.1" }, `nvml_library "libnvidia-ml.so.1" must be an absolute path`},
 		{"group by instance", func(c *Config) { c.GroupBy = "instance" }, ""},
-		{"group by node", func(c *Config) { c.GroupBy = "node" }, `group_by "node" must be "model" or "instance"`},
+		{"group by node", func(c *Config) { c.GroupBy = "node" }, ""},
+		{"group by uuid", func(c *Config) { c.GroupBy = "uuid" }, `group_by "uuid" must be "model", "instance" or "node"`},
+		{"distributed", func(c *Config) { c.AllocationPolicy = "distributed" }, ""},
+		{"spread", func(c *Config) { c.AllocationPolicy = "spread" }, `allocation_policy "spread" must be "packed" or "distributed"`},
 		{"mig off", func(c *Config) { c.MIG = "off" }, ""},
 		{"mig mixed", func(c *Config) { c.MIG = "mixed" }, `mig "mixed" must be "auto" or "off"`},
-		{"shared", func(c *Config) { c.Sharing = &SharingConfig{"mps", 8} }, ""},
-		{"shared by one", func(c *Config) { c.Sharing = &SharingConfig{"time-slicing", 1} }, `sharing.replicas 1 must be 2 to 64`},
-		{"shared by too many", func(c *Config) { c.Sharing = &SharingConfig{"mps", 65} }, `sharing.replicas 65 must be 2 to 64`},
-		{"replicas without sharing", func(c *Config) { c.Sharing = &SharingConfig{"none", 4} }, `sharing.replicas 4 has no effect with sharing.strategy "none"`},
-		{"both strategies", func(c *Config) { c.Sharing = &SharingConfig{"mps,time-slicing", 4} },
+		{"shared", func(c *Config) { c.Sharing = &SharingConfig{Strategy: "mps", Replicas: 8} }, ""},
+		{"shared by one", func(c *Config) { c.Sharing = &SharingConfig{Strategy: "time-slicing", Replicas: 1} }, `sharing.replicas 1 must be 2 to 64`},
+		{"shared by too many", func(c *Config) { c.Sharing = &SharingConfig{Strategy: "mps", Replicas: 65} }, `sharing.replicas 65 must be 2 to 64`},
+		{"replicas without sharing", func(c *Config) { c.Sharing = &SharingConfig{Strategy: "none", Replicas: 4} }, `sharing.replicas 4 has no effect with sharing.strategy "none"`},
+		{"one share a task", func(c *Config) {
+			c.Sharing = &SharingConfig{Strategy: "mps", Replicas: 2, RenameByDefault: true, FailRequestsGreaterThanOne: true}
+		}, ""},
+		{"renamed without sharing", func(c *Config) { c.Sharing = &SharingConfig{Strategy: "none", Replicas: 1, RenameByDefault: true} },
+			`sharing.rename_by_default has no effect with sharing.strategy "none"`},
+		{"one share without sharing", func(c *Config) {
+			c.Sharing = &SharingConfig{Strategy: "none", Replicas: 1, FailRequestsGreaterThanOne: true}
+		}, `sharing.fail_requests_greater_than_one has no effect with sharing.strategy "none"`},
+		{"both strategies", func(c *Config) { c.Sharing = &SharingConfig{Strategy: "mps,time-slicing", Replicas: 4} },
 			`sharing.strategy "mps,time-slicing" must be "none", "time-slicing" or "mps"`},
 		{"xids", func(c *Config) { c.Health = &HealthConfig{XIDIgnore: []string{"all"}, XIDFatal: []string{"48"}} }, ""},
 		{"no xid", func(c *Config) { c.Health = &HealthConfig{XIDFatal: []string{"ecc"}} }, `health.xid_fatal: "ecc" is neither an XID number nor "all"`},
@@ -147,9 +167,9 @@ func TestConfig_rules(t *testing.T) {
 
 // TestConfig_allFaults: one answer names every fault.
 func TestConfig_allFaults(t *testing.T) {
-	config := Config{FingerprintPeriod: "x", DriverRoot: "y", GroupBy: "z", MIG: "w"}
+	config := Config{FingerprintPeriod: "x", DriverRoot: "y", GroupBy: "z", AllocationPolicy: "v", MIG: "w"}
 	_, err := config.validate()
-	must.Eq(t, 4, len(strings.Split(err.Error(), "\n")))
+	must.Eq(t, 5, len(strings.Split(err.Error(), "\n")))
 }
 
 func TestSetConfig_keepsOldOnError(t *testing.T) {

@@ -114,12 +114,12 @@ func TestMIG_repartition(t *testing.T) {
 // TestMIG_shares: MIG devices have shares too, but not of MPS (cases DEV-30).
 func TestMIG_shares(t *testing.T) {
 	sim := simulated(t, "a100-mig-535")
-	p := testPlugin(t, sim, func(c *Config) { c.Sharing = &SharingConfig{sharingTime, 2} })
+	p := testPlugin(t, sim, func(c *Config) { c.Sharing = &SharingConfig{Strategy: sharingTime, Replicas: 2} })
 	groups := fingerprint(t, p).until(withUsable(24))
 	must.Eq(t, 16, groupSizes(groups)["NVIDIA A100-PCIE-40GB MIG 1g.5gb"])
 
 	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", t.TempDir())
-	p = testPlugin(t, sim, func(c *Config) { c.Sharing = &SharingConfig{sharingMPS, 2} })
+	p = testPlugin(t, sim, func(c *Config) { c.Sharing = &SharingConfig{Strategy: sharingMPS, Replicas: 2} })
 	groups = fingerprint(t, p).until(func(g []*device.DeviceGroup) bool { return len(devices(g)) == 24 })
 	for _, d := range devices(groups) {
 		if strings.HasPrefix(d.ID, "MIG-") {

@@ -4,6 +4,7 @@
 package device
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strconv"
@@ -103,17 +104,31 @@ func (o *offer) addTo(name string, i *instance) {
 	o.groups[at].instances = append(o.groups[at].instances, i)
 }
 
+// nodeGroup is the name of the only group with group_by "node".
+const nodeGroup = "gpu"
+
 // groupName is the device name that jobs ask for.
 func groupName(i *instance, s *settings) string {
+	name := modelName(i)
+	switch s.GroupBy {
+	case groupByNode:
+		name = nodeGroup
+	case groupByInstance:
+		name += " " + shortUUID(i.uuid)
+	}
+	if s.shared() && s.Sharing.RenameByDefault {
+		name += ".shared"
+	}
+	return name
+}
+
+func modelName(i *instance) string {
 	name := "unknown"
 	if i.gpu.Model != nil {
 		name = *i.gpu.Model
 	}
 	if i.mig != nil {
 		name += " MIG " + i.mig.Profile
-	}
-	if s.GroupBy == groupByInstance {
-		name += " " + shortUUID(i.uuid)
 	}
 	return name
 }
@@ -148,11 +163,26 @@ func (o *offer) keepGone(last *offer, held func(id string) bool) {
 	}
 }
 
+// distribute puts the instances of a group in turns, one of each GPU after the
+// other; they come GPU by GPU.
+func (g *group) distribute() {
+	turn := make(map[*instance]int, len(g.instances))
+	count := make(map[string]int)
+	for _, i := range g.instances {
+		turn[i] = count[i.gpu.UUID]
+		count[i.gpu.UUID]++
+	}
+	slices.SortStableFunc(g.instances, func(a, b *instance) int { return cmp.Compare(turn[a], turn[b]) })
+}
+
 // finish builds the message, once. Groups are sorted by name, instances are in the
-// order of the PCI bus.
+// order of the PCI bus, GPU by GPU or in turns (cases DEV-31).
 func (o *offer) finish(inventory *gpuhost.Inventory, s *settings) {
 	slices.SortFunc(o.groups, func(a, b *group) int { return strings.Compare(a.name, b.name) })
 	for _, g := range o.groups {
+		if s.AllocationPolicy == policyDistributed {
+			g.distribute()
+		}
 		dg := &device.DeviceGroup{
 			Vendor: vendor, Type: deviceType, Name: g.name, Attributes: attributes(g, inventory, s),
 		}

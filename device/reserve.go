@@ -37,6 +37,9 @@ func (p *Plugin) Reserve(ids []string) (*device.ContainerReservation, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(ids) > 1 && s.shared() && s.Sharing.FailRequestsGreaterThanOne {
+		return nil, fmt.Errorf("%d shares of GPUs are requested, and sharing.fail_requests_greater_than_one allows one, as several may be of the same GPU; set count = 1 in the task's device block", len(ids))
+	}
 	inventory := h.Inventory(context.Background())
 	o := makeOffer(inventory, s, mpsProblem(s))
 	r := &reservation{host: h, settings: s}

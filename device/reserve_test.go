@@ -79,7 +79,7 @@ func TestReserve_noDriver(t *testing.T) {
 // DEV-28 and DEV-29).
 func TestSharing(t *testing.T) {
 	t.Parallel()
-	p := testPlugin(t, simulated(t, "k80x4-352"), func(c *Config) { c.Sharing = &SharingConfig{sharingTime, 4} })
+	p := testPlugin(t, simulated(t, "k80x4-352"), func(c *Config) { c.Sharing = &SharingConfig{Strategy: sharingTime, Replicas: 4} })
 	groups := fingerprint(t, p).until(withUsable(16))
 	must.Len(t, 1, groups)
 	must.Eq(t, k80first+"::0", groups[0].Devices[0].ID)
@@ -103,7 +103,7 @@ func TestSharing(t *testing.T) {
 func TestMPS(t *testing.T) {
 	pipes := t.TempDir()
 	t.Setenv("CUDA_MPS_PIPE_DIRECTORY", pipes)
-	p := testPlugin(t, simulated(t, "k80x4-352"), func(c *Config) { c.Sharing = &SharingConfig{sharingMPS, 4} })
+	p := testPlugin(t, simulated(t, "k80x4-352"), func(c *Config) { c.Sharing = &SharingConfig{Strategy: sharingMPS, Replicas: 4} })
 	s := fingerprint(t, p)
 	groups := s.until(func(g []*device.DeviceGroup) bool { return len(devices(g)) == 16 })
 	must.Zero(t, usable(groups))

@@ -74,6 +74,22 @@ func TestMIGDevice(t *testing.T) {
 		}
 	}
 	must.Eq(t, 2, caps)
+
+	// Two tasks of one group with two slices each (cases DEV-24).
+	must.NoError(t, s.agent.StopJob(s.ctx, "mig"))
+	hcl = strings.Replace(hcl, "count = 1", "count = 2", 1)
+	begin, end := strings.Index(hcl, `task "t"`), strings.LastIndex(hcl, "}\n}")
+	pair := hcl[:end] + strings.Replace(hcl[begin:end], `task "t"`, `task "u"`, 1) + hcl[end:]
+	alloc = s.runHCL("mig-pair", strings.Replace(pair, `job "mig"`, `job "mig-pair"`, 1))
+	held := map[string]bool{}
+	for _, task := range alloc.AllocatedResources.Tasks {
+		must.Len(t, 1, task.Devices)
+		must.Len(t, 2, task.Devices[0].DeviceIDs)
+		for _, id := range task.Devices[0].DeviceIDs {
+			held[id] = true
+		}
+	}
+	must.MapLen(t, 4, held)
 }
 
 // TestBuiltInDriverProfits: our reservation serves Nomad's own docker driver,
@@ -125,4 +141,18 @@ func TestGPUByUUID(t *testing.T) {
 	alloc := s.runHCL("exact", hcl)
 	must.Eq(t, []string{want}, reserved(alloc))
 	must.Eq(t, []string{"/dev/nvidia2"}, s.view(alloc).nodes)
+
+	// An affinity prefers a card while it has room.
+	hcl = strings.Replace(job{name: "preferred", image: imageCUDA75, script: gpuView, gpus: 1}.hcl(), "count = 1",
+		"\n count = 1\n affinity {\n attribute = \"${device.attr.index}\"\n value = \"3\"\n }\n", 1)
+	must.Eq(t, []string{s.uuids()[3]}, reserved(s.runHCL("preferred", hcl)))
+	must.SliceNotContains(t, reserved(s.runHCL("another", strings.Replace(hcl, `job "preferred"`, `job "another"`, 1))), s.uuids()[3])
+}
+
+// TestGroupByNode: one request is met by cards of two models (cases DEV-24).
+func TestGroupByNode(t *testing.T) {
+	s := newSite(t, "mixed", func(cfg *harness.AgentConfig) { cfg.DeviceConfig = `group_by = "node"` })
+	alloc := s.run(job{name: "any", image: imageCUDA75, script: gpuView, gpus: 3})
+	must.Len(t, 3, reserved(alloc))
+	must.Len(t, 3, s.view(alloc).nodes)
 }
