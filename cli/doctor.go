@@ -21,8 +21,8 @@ import (
 
 const doctorHelp = `Looks at everything that could be wrong, all at once: the NVIDIA driver, each GPU,
 device nodes, driver files, the Docker Engine, the volume driver's socket, the
-REST API's port and the driver volumes. Each fault comes with its cure. Nothing is
-changed.
+REST API's port, the driver volumes, and the containers that still use an earlier
+driver. Each fault comes with its cure. Nothing is changed.
 
 Exit codes: 0 all is well, 1 warnings, 2 something is broken.`
 

@@ -6,7 +6,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -76,7 +75,7 @@ func (e *engine) usedVolumes(ctx context.Context, volumes []volume.Volume) (map[
 	for _, c := range containers {
 		for _, m := range c.Mounts {
 			for _, v := range volumes {
-				if m.Name == v.Name || m.Source == v.Mountpoint || strings.HasPrefix(m.Source, v.Mountpoint+"/") {
+				if v.MountedAs(m.Name, m.Source) {
 					used[v.Version] = true
 				}
 			}

@@ -95,10 +95,12 @@ func (d *Driver) probe(ctx context.Context) *drivers.Fingerprint {
 		return undetected(err.Error())
 	}
 	fp := d.probeEngine(ctx, p)
-	d.noteHealth(fp)
 	if fp.Health == drivers.HealthStateHealthy {
-		maps.Copy(fp.Attributes, d.gpuAttributes(ctx, p))
+		inv := p.host.Inventory(ctx)
+		maps.Copy(fp.Attributes, d.gpuAttributes(p, inv))
+		fp.HealthDescription += d.usersOfOthers(inv.Driver.Version)
 	}
+	d.noteHealth(fp)
 	return fp
 }
 

@@ -4,8 +4,9 @@
 package driver
 
 import (
-	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	pstructs "github.com/hashicorp/nomad/plugins/shared/structs"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/gpuhost"
 )
 
 // healthText is "Healthy", with a warning where tasks of other drivers get GPUs
@@ -28,9 +30,8 @@ func (p *parts) healthText() string {
 }
 
 // gpuAttributes tell what jobs may constrain on; absent without an NVIDIA driver.
-func (d *Driver) gpuAttributes(ctx context.Context, p *parts) map[string]*pstructs.Attribute {
+func (d *Driver) gpuAttributes(p *parts, inv *gpuhost.Inventory) map[string]*pstructs.Attribute {
 	attrs := map[string]*pstructs.Attribute{}
-	inv := p.host.Inventory(ctx)
 	if inv.Driver.Version == "" {
 		return attrs
 	}
@@ -48,6 +49,29 @@ func (d *Driver) gpuAttributes(ctx context.Context, p *parts) map[string]*pstruc
 		attrs[attrPrefix+"api"] = pstructs.NewStringAttribute(at)
 	}
 	return attrs
+}
+
+// usersOfOthers continues the health text with how many tasks run with the files of
+// another driver than the loaded one (cases DRV-21); empty for none.
+func (d *Driver) usersOfOthers(loaded string) string {
+	count := map[string]int{}
+	for _, t := range d.tasks.All() {
+		if version := t.state.NVIDIADriver; version != "" && loaded != "" && version != loaded && !t.exited() {
+			count[version]++
+		}
+	}
+	var text strings.Builder
+	for _, version := range slices.Sorted(maps.Keys(count)) {
+		noun := "tasks use"
+		if count[version] == 1 {
+			noun = "task uses"
+		}
+		fmt.Fprintf(&text, "; %d %s old driver %s", count[version], noun, version)
+	}
+	if text.Len() > 0 {
+		text.WriteString("; gpu-docker doctor lists them")
+	}
+	return text.String()
 }
 
 // presentVolume is the name of the loaded driver's volume if it is built.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -197,6 +198,21 @@ func TestFingerprint(t *testing.T) {
 		b := newBench(t, nil)
 		b.engine.info = system.Info{DefaultRuntime: "nvidia"}
 		must.StrContains(t, first(b).HealthDescription, "isolation depends on other runtime settings")
+	})
+	t.Run("tasks with an old driver", func(t *testing.T) {
+		b := newBench(t, nil)
+		for i, version := range []string{"470.1", "470.1", "460.2", "", "535.104.05"} {
+			b.driver.tasks.Put(newTask(t.Context(), &drivers.TaskConfig{ID: strconv.Itoa(i)}, &taskState{NVIDIADriver: version}))
+		}
+		must.Eq(t, "Healthy; 1 task uses old driver 460.2; 2 tasks use old driver 470.1; gpu-docker doctor lists them",
+			b.driver.probe(t.Context()).HealthDescription)
+		for _, task := range b.driver.tasks.All()[:3] {
+			task.finish(&drivers.ExitResult{}, time.Now())
+		}
+		must.Eq(t, "Healthy", b.driver.probe(t.Context()).HealthDescription)
+		for _, task := range b.driver.tasks.All() {
+			b.driver.tasks.Forget(task.cfg.ID)
+		}
 	})
 	t.Run("what disappears is emptied once it was sent", func(t *testing.T) {
 		b := newBench(t, nil)

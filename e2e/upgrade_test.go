@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +46,21 @@ func TestDriverUpgrade(t *testing.T) {
 	must.Eq(t, []string{"bind  " + volumes + "361.48 rw=false"}, volumeMounts(s.inspect(fresh.ID)))
 	text, err := harness.Docker(s.ctx, "exec", s.inspect(old.ID).ID, "ls", "/usr/local/nvidia/lib64/libcuda.so.352.39")
 	must.NoError(t, err, must.Sprint(text))
+
+	// Node and command line tell who has the old files (cases DRV-21).
+	must.NoError(t, harness.Eventually(s.ctx, time.Minute, func() error {
+		node, err := s.agent.Node()
+		if err != nil {
+			return err
+		}
+		if text := node.Drivers["gpu-docker"].HealthDescription; text != "Healthy; 1 task uses old driver 352.39; gpu-docker doctor lists them" {
+			return fmt.Errorf("the driver's health is %q", text)
+		}
+		return nil
+	}))
+	doctor := exec.CommandContext(s.ctx, filepath.Join(s.bin, "gpu-docker"), "doctor", "--driver-root", s.driverRoot())
+	found, _ := doctor.CombinedOutput() // it warns
+	must.StrContains(t, string(found), "users of other drivers: "+strings.TrimPrefix(s.inspect(old.ID).Name, "/")+" (352.39)")
 
 	must.NoError(t, s.agent.StopJob(s.ctx, "old"))
 	must.NoError(t, harness.Eventually(s.ctx, 2*time.Minute, func() error {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -32,6 +33,12 @@ type Volume struct {
 	Mountpoint string // absolute directory
 	// Built is true when the call that returned the volume had to build it.
 	Built bool
+}
+
+// MountedAs says whether a container's mount is of this volume: the volume by its
+// name, or its directory or something in it.
+func (v Volume) MountedAs(name, source string) bool {
+	return name == v.Name || source == v.Mountpoint || strings.HasPrefix(source, v.Mountpoint+"/")
 }
 
 // Store keeps the driver volumes of one host. Safe for concurrent use, also by

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/system"
 	"github.com/shoenig/test/must"
 
@@ -50,11 +51,17 @@ type fakeEngine struct {
 	version types.Version
 	info    system.Info
 	err     error
+	running []container.Summary
+	listErr error
 }
 
 func (e *fakeEngine) DaemonHost() string                                   { return "unix:///engine" }
 func (e *fakeEngine) Info(context.Context) (system.Info, error)            { return e.info, e.err }
 func (e *fakeEngine) ServerVersion(context.Context) (types.Version, error) { return e.version, e.err }
+
+func (e *fakeEngine) ContainerList(context.Context, container.ListOptions) ([]container.Summary, error) {
+	return e.running, e.listErr
+}
 
 type fakeVolumes struct {
 	list []volume.Volume
@@ -121,7 +128,7 @@ func TestAllIsWell(t *testing.T) {
 		must.Eq(t, "", f.Cure)
 	}
 	must.Eq(t, OK, Worst(findings))
-	must.Len(t, 11, findings)
+	must.Len(t, 12, findings)
 }
 
 // Each fault alone: how bad it is and what it says; and it has a cure.
@@ -161,6 +168,23 @@ func TestFaults(t *testing.T) {
 		{"old volume", func(_ *testing.T, s *scene) {
 			s.volumes.list[0] = volume.Volume{Name: "nvidia_driver_470.1", Version: "470.1"}
 		}, Warning, "not of the loaded driver: nvidia_driver_470.1"},
+		{"users of an old driver", func(_ *testing.T, s *scene) {
+			old := volume.Volume{Name: "nvidia_driver_470.1", Version: "470.1", Mountpoint: "/volumes/nvidia_driver/470.1"}
+			s.volumes.list = append(s.volumes.list, old)
+			mounted := func(name string, m container.MountPoint) container.Summary {
+				return container.Summary{Names: []string{"/" + name}, Mounts: []container.MountPoint{m}}
+			}
+			s.engine.running = []container.Summary{
+				mounted("current", container.MountPoint{Name: "nvidia_driver_535.1"}),
+				mounted("named", container.MountPoint{Name: "nvidia_driver_470.1"}),
+				mounted("bound", container.MountPoint{Source: "/volumes/nvidia_driver/470.1"}),
+				mounted("longer", container.MountPoint{Source: "/volumes/nvidia_driver/470.10"}),
+			}
+		}, Warning, "bound (470.1), named (470.1)"},
+		{"containers unknown", func(_ *testing.T, s *scene) {
+			s.volumes.list[0] = volume.Volume{Name: "nvidia_driver_470.1", Version: "470.1"}
+			s.engine.listErr = errors.New("timeout")
+		}, Broken, "it does not list its containers: timeout"},
 		{"volumes unreadable", func(_ *testing.T, s *scene) { s.volumes.err = errors.New("permission denied") }, Broken, "permission denied"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

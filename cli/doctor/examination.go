@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/system"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
@@ -27,6 +28,7 @@ type Engine interface {
 	DaemonHost() string
 	Info(ctx context.Context) (system.Info, error)
 	ServerVersion(ctx context.Context) (types.Version, error)
+	ContainerList(ctx context.Context, options container.ListOptions) ([]container.Summary, error)
 }
 
 // Volumes are the driver volumes; *volume.Store satisfies it.
@@ -53,7 +55,7 @@ const partLimit = 5 * time.Second
 func (e *Examination) Run(ctx context.Context) []Finding {
 	var all []Finding
 	for _, part := range []func(context.Context) []Finding{
-		e.driver, e.gpus, e.nodes, e.files, e.engine, e.socket, e.api, e.volumes,
+		e.driver, e.gpus, e.nodes, e.files, e.engine, e.socket, e.api, e.volumes, e.users,
 	} {
 		ctx, cancel := context.WithTimeout(ctx, partLimit)
 		all = append(all, part(ctx)...)
