@@ -151,7 +151,7 @@ func (l *logFiles) grown() {
 // are opened at once, however far behind the reader is.
 func (l *logFiles) moved(e dirEvent) {
 	l.mu.Lock()
-	if e.mask&unix.IN_CREATE != 0 && string(e.name) == filepath.Base(l.path) {
+	if e.mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 && string(e.name) == filepath.Base(l.path) {
 		l.told++
 	}
 	l.look(e.missed())

@@ -1,0 +1,59 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package logship
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/shoenig/test/must"
+)
+
+// preferred counts this process's threads with the Watcher's priority.
+func preferred(t *testing.T) int {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/self/task/*/stat")
+	must.NoError(t, err)
+	count := 0
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue // the thread has ended
+		}
+		_, fields, _ := strings.Cut(string(text), ") ")
+		if nice := strings.Fields(fields)[16]; nice == "-20" { // proc_pid_stat(5): the 19th of all
+			count++
+		}
+	}
+	return count
+}
+
+// TestWatcher_thread: a thread waits for new files, with priority over what writes
+// them, and no other thread inherits that.
+func TestWatcher_thread(t *testing.T) {
+	w, err := NewWatcher()
+	must.NoError(t, err)
+	must.GreaterEq(t, leastProcessors, runtime.GOMAXPROCS(0))
+	// Those of earlier tests may be ending still; the first thread of a process
+	// never does.
+	if os.Geteuid() == 0 { // nobody else may prefer a thread
+		eventually(t, "the thread", func() bool { return preferred(t) > 0 })
+	}
+	before := preferred(t)
+	done := make(chan struct{})
+	for range 50 { // more threads, for calls that block
+		go func() {
+			_, _ = os.ReadFile("/proc/self/status")
+			done <- struct{}{}
+		}()
+	}
+	for range 50 {
+		<-done
+	}
+	must.LessEq(t, before, preferred(t))
+	must.NoError(t, w.Close())
+}
