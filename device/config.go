@@ -120,8 +120,8 @@ type SharingConfig struct {
 	// RenameByDefault ends the names of the groups in ".shared", so that a job
 	// that names a device gets a share only if it means one.
 	RenameByDefault bool `codec:"rename_by_default"`
-	// FailRequestsGreaterThanOne refuses a task that asks for several shares,
-	// which may be of one GPU.
+	// FailRequestsGreaterThanOne refuses a request for several shares, which may
+	// be of one GPU.
 	FailRequestsGreaterThanOne bool `codec:"fail_requests_greater_than_one"`
 }
 

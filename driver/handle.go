@@ -26,8 +26,8 @@ type taskState struct {
 	StartedAt int64 `codec:"started_at"`
 	// GPUs are the reserved ids in reservation order, share suffixes included.
 	GPUs []string `codec:"gpus"`
-	// NVIDIADriver is the driver version whose volume the task has; empty
-	// without GPUs.
+	// NVIDIADriver is the driver version that the task started with; empty without
+	// GPUs.
 	NVIDIADriver string `codec:"nvidia_driver"`
 	// OnUnhealthy is the task option gpu.on_unhealthy.
 	OnUnhealthy string `codec:"on_unhealthy"`

@@ -55,6 +55,9 @@ func (f *logFiles) get() *logship.Watcher {
 			f.logger.Warn("the engine's log files cannot be watched; logs are read through its API, which is slower", "error", err)
 			return
 		}
+		if err := w.Preferred(); err != nil {
+			f.logger.Info("log files are opened without priority; on a busy machine, tasks that print many megabytes a second may lose lines", "error", err)
+		}
 		f.watcher = w
 	})
 	return f.watcher

@@ -72,11 +72,12 @@ func (r *round[T]) attend() time.Duration {
 		go r.work()
 	}
 	wait := callLimit
-	if r.workers < len(r.lanes) {
+	if r.next < len(r.lanes) {
 		wait = spreadAfter
 	}
 	for i, l := range r.lanes {
 		if !r.entered[i] || r.told[i] {
+			wait = min(wait, l.limit)
 			continue
 		}
 		rest, err := l.check()

@@ -35,6 +35,10 @@ type Volume struct {
 	Built bool
 }
 
+// ContainerLabel is the label of a container that says with which version of the
+// NVIDIA driver it started, "535.104.05".
+const ContainerLabel = "io.github.gpu-docker.nvidia_driver"
+
 // MountedAs says whether a container's mount is of this volume: the volume by its
 // name, or its directory or something in it.
 func (v Volume) MountedAs(name, source string) bool {

@@ -100,7 +100,7 @@ func wellScene(t *testing.T) *scene {
 			}},
 		},
 		engine:  &fakeEngine{version: types.Version{Version: "26.1.5", APIVersion: "1.45"}, info: system.Info{DefaultRuntime: "runc", CgroupVersion: "2", CgroupDriver: "systemd"}},
-		volumes: &fakeVolumes{list: []volume.Volume{{Name: "nvidia_driver_535.1", Version: "535.1"}}},
+		volumes: &fakeVolumes{list: []volume.Volume{{Name: "nvidia_driver_535.1", Version: "535.1", Mountpoint: "/volumes/nvidia_driver/535.1"}}},
 	}
 	s.exam = &Examination{Host: s.host, Engine: s.engine, Volumes: s.volumes, SocketDir: dir}
 	s.exam.APIAddress = answering(t, "tcp", "127.0.0.1:0", `{"VolumeDriver":"nvidia-docker"}`)
@@ -178,9 +178,11 @@ func TestFaults(t *testing.T) {
 				mounted("current", container.MountPoint{Name: "nvidia_driver_535.1"}),
 				mounted("named", container.MountPoint{Name: "nvidia_driver_470.1"}),
 				mounted("bound", container.MountPoint{Source: "/volumes/nvidia_driver/470.1"}),
+				{Names: []string{"/labelled"}, Labels: map[string]string{volume.ContainerLabel: "460.2"}},
+				{Names: []string{"/fresh"}, Labels: map[string]string{volume.ContainerLabel: "535.1"}},
 				mounted("longer", container.MountPoint{Source: "/volumes/nvidia_driver/470.10"}),
 			}
-		}, Warning, "bound (470.1), named (470.1)"},
+		}, Warning, "bound (470.1), labelled (460.2), named (470.1)"},
 		{"containers unknown", func(_ *testing.T, s *scene) {
 			s.volumes.list[0] = volume.Volume{Name: "nvidia_driver_470.1", Version: "470.1"}
 			s.engine.listErr = errors.New("timeout")

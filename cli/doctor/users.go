@@ -28,20 +28,14 @@ func (e *Examination) users(ctx context.Context) []Finding {
 	if err != nil {
 		return nil // told already
 	}
-	volumes = slices.DeleteFunc(volumes, func(v volume.Volume) bool { return v.Version == loaded })
-	if len(volumes) == 0 {
-		return []Finding{ok(usersName, "none")}
-	}
 	running, err := e.Engine.ContainerList(ctx, container.ListOptions{})
 	if err != nil {
 		return []Finding{broken(usersName, "see the engine's log", "it does not list its containers: %v", err)}
 	}
 	var found []string
 	for _, c := range running {
-		for _, v := range volumes {
-			if slices.ContainsFunc(c.Mounts, func(m container.MountPoint) bool { return v.MountedAs(m.Name, m.Source) }) {
-				found = append(found, fmt.Sprintf("%s (%s)", strings.TrimPrefix(strings.Join(c.Names, ","), "/"), v.Version))
-			}
+		if version := driverOf(&c, volumes); version != "" && version != loaded {
+			found = append(found, fmt.Sprintf("%s (%s)", strings.TrimPrefix(strings.Join(c.Names, ","), "/"), version))
 		}
 	}
 	if len(found) == 0 {
@@ -49,4 +43,18 @@ func (e *Examination) users(ctx context.Context) []Finding {
 	}
 	slices.Sort(found)
 	return []Finding{warning(usersName, "restart them, to get the files of driver "+loaded, "%s", strings.Join(found, ", "))}
+}
+
+// driverOf is the version of the NVIDIA driver that a container started with, by its
+// label or the driver volume that it has; empty for none.
+func driverOf(c *container.Summary, volumes []volume.Volume) string {
+	if version := c.Labels[volume.ContainerLabel]; version != "" {
+		return version
+	}
+	for _, v := range volumes {
+		if slices.ContainsFunc(c.Mounts, func(m container.MountPoint) bool { return v.MountedAs(m.Name, m.Source) }) {
+			return v.Version
+		}
+	}
+	return ""
 }

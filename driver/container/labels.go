@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/nomad/plugins/drivers"
+
+	"github.com/gpu-docker/gpu-docker/volume"
 )
 
 // DriverName is the task driver's name in jobs, labels and attributes.
@@ -33,7 +35,7 @@ const (
 	LabelGPUs = LabelPrefix + "gpu_uuids"
 	// LabelNVIDIADriver is the version of the NVIDIA driver the task started
 	// with; absent without a GPU.
-	LabelNVIDIADriver = LabelPrefix + "nvidia_driver"
+	LabelNVIDIADriver = volume.ContainerLabel
 
 	RoleTask  = "task"
 	RolePause = "pause"

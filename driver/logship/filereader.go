@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -73,6 +74,9 @@ func (r *fileReader) fill(ctx context.Context) error {
 		return err
 	}
 	if !rotated {
+		if r.files.retry() {
+			return nil
+		}
 		return r.wait(ctx)
 	}
 	// Read to its end after we knew that nothing is added.
@@ -107,7 +111,7 @@ func (r *fileReader) read(f *logFile) (int, error) {
 }
 
 // checkTruncated notices a log that the engine began anew in the same file, as
-// it does with max-file=1.
+// 20.10 does with max-file=1.
 func (r *fileReader) checkTruncated(f *logFile) error {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -126,19 +130,40 @@ func (r *fileReader) wait(ctx context.Context) error {
 	if len(r.rest) == 0 {
 		r.release()
 	}
-	if r.files.vanished() {
-		return io.EOF
-	}
 	select {
 	case <-r.files.wake:
 		return nil
 	default:
+	}
+	if r.files.vanished() {
+		return r.waitGone(ctx)
 	}
 	select {
 	case <-r.files.wake:
 		return nil
 	case <-r.ended:
 		// The token of the last write may come later than the news of the end.
+		return r.last()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// goneWait is how long a log without files is given: with max-file=1 engines from
+// 23.0 on remove the only file before they make the next.
+const goneWait = time.Second
+
+// waitGone waits whether a log that is not there comes back, and else returns
+// io.EOF.
+func (r *fileReader) waitGone(ctx context.Context) error {
+	timer := time.NewTimer(goneWait)
+	defer timer.Stop()
+	select {
+	case <-r.files.wake:
+		return nil
+	case <-timer.C:
+		return io.EOF
+	case <-r.ended:
 		return r.last()
 	case <-ctx.Done():
 		return ctx.Err()

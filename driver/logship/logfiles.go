@@ -48,7 +48,8 @@ type logFiles struct {
 	mu     sync.Mutex // guards everything below
 	queue  []*logFile // empty before the log's first file and after close
 	found  int        // files that there were when the log was first looked at
-	gone   bool       // the log was deleted
+	gone   bool       // the log was deleted, as it seemed at the last look
+	failed bool       // the last look could not open the files
 	lost   bool       // files went before we had them
 	closed bool
 	// Files that came since the log is watched: how many the kernel told of, and
@@ -177,8 +178,9 @@ func (l *logFiles) look(uncertain bool) bool {
 		last = l.queue[n-1]
 	}
 	found, reached, err := l.newer(last.inode)
+	l.failed = err != nil
+	l.gone = errors.Is(err, fs.ErrNotExist) && last.file != nil && deleted(last.file) && !logExists(l.path)
 	if err != nil {
-		l.gone = last.file != nil && errors.Is(err, fs.ErrNotExist) && deleted(last.file) && !logExists(l.path)
 		return false
 	}
 	l.opened += len(found)
@@ -212,9 +214,22 @@ func (l *logFiles) begin() uint64 {
 	l.look(false)
 	l.found, l.opened, l.told = len(l.queue), 0, 0
 	if l.found == 0 {
+		// In the middle of a rotation those with numbers are opened with the next
+		// one, of which we are told.
+		l.found = rotated(l.path)
+		l.opened = -l.found
 		return 0
 	}
 	return l.queue[l.found-1].inode
+}
+
+// rotated counts the files that have numbers.
+func rotated(path string) int {
+	n := 0
+	for inodeOf(path+"."+strconv.Itoa(n+1)) != 0 {
+		n++
+	}
+	return n
 }
 
 // begun says that there are files to read.
@@ -224,15 +239,29 @@ func (l *logFiles) begun() bool {
 	return len(l.queue) > 0
 }
 
+// retry looks again if the last look failed, for want of descriptors say, which no
+// event would make good. It reports whether there are new files.
+func (l *logFiles) retry() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed && l.look(false)
+}
+
 // awaitFirst waits until there is a file: we may have looked in the middle of a
-// rotation. It fails when the log is gone.
-func (l *logFiles) awaitFirst(ctx context.Context) error {
+// rotation. It fails when the log is gone, or has ended so.
+func (l *logFiles) awaitFirst(ctx context.Context, ended <-chan struct{}) error {
+	none := fmt.Errorf("engine's log file %q: %w", l.path, fs.ErrNotExist)
 	for !l.begun() && !l.scan() {
 		if !logExists(l.path) {
-			return fmt.Errorf("engine's log file %q: %w", l.path, fs.ErrNotExist)
+			return none
 		}
 		select {
 		case <-l.wake:
+		case <-ended:
+			if l.scan() || l.begun() {
+				return nil
+			}
+			return none
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -249,7 +278,7 @@ func (l *logFiles) trim() {
 	}
 	for waiting > backlogLimit && len(l.queue) > 2 {
 		waiting -= l.queue[1].size
-		closeLogFiles(l.queue[1:2])
+		go closeLogFiles([]*logFile{l.queue[1]}) // frees disk space, for which the Watcher must not wait
 		l.queue = slices.Delete(l.queue, 1, 2)
 		l.lost = true
 	}
@@ -275,15 +304,24 @@ func (l *logFiles) advance() {
 // in none of them; then nothing is dropped.
 func (l *logFiles) seek(to place) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, f := range l.queue {
-		if f.inode == to.Inode && f.first() == to.First {
-			closeLogFiles(l.queue[:i])
-			l.queue = l.queue[i:]
-			return true
-		}
+	queue := slices.Clone(l.queue)
+	l.mu.Unlock()
+	// The file is read without the lock, for which the Watcher would wait.
+	known := func(f *logFile) bool { return f.inode == to.Inode }
+	if i := slices.IndexFunc(queue, known); i < 0 || queue[i].first() != to.First {
+		return false
 	}
-	return false
+	l.mu.Lock()
+	i := slices.IndexFunc(l.queue, known)
+	if i < 0 { // dropped meanwhile
+		l.mu.Unlock()
+		return false
+	}
+	done := l.queue[:i]
+	l.queue = l.queue[i:]
+	l.mu.Unlock()
+	closeLogFiles(done)
+	return true
 }
 
 // first is the time of the first entry; 0 while there is none.

@@ -98,9 +98,7 @@ func (w *engineWriter) direct(sink Sink, emit func(string)) *Shipper {
 // task-driver LG-7: a reader that stands still while the engine rotates ever so
 // often gets everything in the end.
 func TestRotationUnderSlowReader(t *testing.T) {
-	// With fewer files a second rotation may fall into one look, and then the
-	// shipper rightly says that it cannot tell whether it has everything.
-	w := newEngineWriter(t, 1000, 4)
+	w := newEngineWriter(t, 1000, 2)
 	w.line()
 	release := make(chan struct{})
 	sink := &memory{fail: func(chunk) int {
@@ -252,6 +250,94 @@ func TestMiddleOfRotation(t *testing.T) {
 	must.NoError(t, os.Remove(w.path+".1"))
 	must.False(t, l.scan())
 	must.True(t, l.vanished())
+}
+
+// With max-file=1 engines from 23.0 on remove the only file and make the next.
+func TestOnlyFileMadeAnew(t *testing.T) {
+	w := newEngineWriter(t, 1_000_000, 1)
+	sink := &memory{}
+	var events told
+	s := w.direct(sink, events.emit)
+	for range 5 {
+		w.line()
+		eventually(t, "the line", func() bool { return sink.text(stdout) == w.want(1) })
+		must.NoError(t, w.file.Close())
+		must.NoError(t, os.Remove(w.path))
+		w.open()
+	}
+	must.NoError(t, s.Drain(t.Context()))
+	s.Close()
+	must.SliceEmpty(t, events.list)
+
+	l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
+	must.NonZero(t, l.begin())
+	t.Cleanup(l.close)
+	must.NoError(t, os.Remove(w.path))
+	l.moved(dirEvent{mask: unix.IN_DELETE, name: []byte("c-json.log")})
+	must.True(t, l.vanished())
+	must.NoError(t, w.file.Close())
+	w.open()
+	l.moved(dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")})
+	must.False(t, l.vanished())
+	must.False(t, l.takeLost())
+}
+
+// A look that fails for want of descriptors is made good by the reader.
+func TestFailedLook(t *testing.T) {
+	w := newEngineWriter(t, 1000, 2)
+	l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
+	must.NonZero(t, l.begin())
+	t.Cleanup(l.close)
+	must.False(t, l.retry())
+	must.NoError(t, os.Rename(w.path, w.path+".kept"))
+	must.NoError(t, os.Symlink(w.path, w.path)) // cannot be opened
+	l.moved(dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")})
+	must.False(t, l.retry())
+	must.NoError(t, os.Remove(w.path))
+	must.NoError(t, os.Rename(w.path+".kept", w.path+".1"))
+	must.NoError(t, w.file.Close())
+	w.open()
+	must.True(t, l.retry())
+	must.False(t, l.retry())
+	must.False(t, l.takeLost())
+}
+
+// A log that ended in the middle of a rotation is read through the engine.
+func TestEndInTheMiddleOfRotation(t *testing.T) {
+	w := newEngineWriter(t, 1000, 2)
+	w.line()
+	must.NoError(t, os.Rename(w.path, w.path+".1"))
+	sink := &memory{}
+	s := w.direct(sink, nil)
+	w.engine.mu.Lock()
+	w.engine.running, w.engine.entries = false, []entry{{time: 1, data: []byte("by the engine\n")}}
+	w.engine.mu.Unlock()
+	must.NoError(t, s.Drain(t.Context()))
+	s.Close()
+	must.Eq(t, "by the engine\n", sink.text(stdout))
+}
+
+// Loss is told exactly also if the first look fell into a rotation.
+func TestRotationsCountedFromTheMiddle(t *testing.T) {
+	created := dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")}
+	for rotations, wantLost := range map[int]bool{0: false, 1: false, 2: false, 3: true} {
+		w := newEngineWriter(t, 1000, 2)
+		must.NoError(t, os.Rename(w.path, w.path+".1"))
+		l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
+		must.Zero(t, l.begin())
+		must.Eq(t, 1, l.found)
+		must.NoError(t, w.file.Close())
+		w.open()
+		l.moved(created)
+		for range rotations {
+			w.rotate()
+		}
+		for range rotations {
+			l.moved(created)
+		}
+		must.Eq(t, wantLost, l.takeLost(), must.Sprint(rotations, " rotations"))
+		l.close()
+	}
 }
 
 // A log that is first looked at in the middle of a rotation is waited for.

@@ -110,7 +110,7 @@ func (s *Shipper) openFiles(ctx context.Context, path string) (source, *seeker, 
 			return nil, nil, err
 		}
 	}
-	if err := files.awaitFirst(ctx); err != nil {
+	if err := files.awaitFirst(ctx, s.exited); err != nil {
 		files.close()
 		return nil, nil, err
 	}

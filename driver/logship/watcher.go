@@ -18,13 +18,16 @@ import (
 //
 // It has two instances. Bytes that are added come at any rate, and a late look
 // at them costs nothing. A file that came must be opened before the engine
-// removes it, which is 2 x 2 MB later by default, 100 ms for a task that does
+// removes it, which is 2 x 2 MB later by default, some 200 ms for a task that does
 // nothing but print; so that has a thread of its own, which the kernel prefers.
 type Watcher struct {
 	grown  *inotify
 	moved  *inotify
 	stop   *os.File      // eventfd, readable after Close
 	closed chan struct{} // the thread has ended
+
+	begun      chan struct{} // the thread runs
+	preferring error         // why it is not preferred; read only after begun
 }
 
 const (
@@ -49,7 +52,7 @@ func NewWatcher() (*Watcher, error) {
 	if runtime.GOMAXPROCS(0) < leastProcessors {
 		runtime.GOMAXPROCS(leastProcessors)
 	}
-	w := &Watcher{closed: make(chan struct{})}
+	w := &Watcher{closed: make(chan struct{}), begun: make(chan struct{})}
 	var err error
 	if w.grown, err = newInotify(unix.IN_NONBLOCK); err != nil {
 		return nil, err
@@ -65,6 +68,17 @@ func NewWatcher() (*Watcher, error) {
 	go w.runGrown()
 	go w.runMoved()
 	return w, nil
+}
+
+// Preferred is nil when the kernel prefers the thread that opens new files, and
+// else why it does not (setpriority(2)): then that is as late as any other work of
+// a busy machine.
+func (w *Watcher) Preferred() error {
+	<-w.begun
+	if w.preferring != nil {
+		return fmt.Errorf("nice %d: %w; give the agent CAP_SYS_NICE", movedNice, w.preferring)
+	}
+	return nil
 }
 
 // Close ends the watches. Shippers that use it must have ended.
@@ -109,8 +123,8 @@ func (w *Watcher) runGrown() {
 func (w *Watcher) runMoved() {
 	defer close(w.closed)
 	runtime.LockOSThread()
-	// Without the privilege the thread is as any other.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), movedNice)
+	w.preferring = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), movedNice)
+	close(w.begun)
 	buf := make([]byte, 64*1024)
 	fds := []unix.PollFd{{Fd: int32(w.stop.Fd()), Events: unix.POLLIN}, {Events: unix.POLLIN}}
 	_ = w.moved.control(func(fd int) { fds[1].Fd = int32(fd) }) // open until we have ended

@@ -66,7 +66,7 @@ func (s *site) logFiles(alloc *api.Allocation) []string {
 // settled waits until an ended task's log has not grown for a second, and
 // returns its size and the time of the last change.
 func (s *site) settled(alloc *api.Allocation) (size int64, last time.Time, err error) {
-	err = harness.Eventually(s.ctx, time.Minute, func() error {
+	err = harness.Eventually(s.ctx, 3*time.Minute, func() error {
 		size, last = 0, time.Time{}
 		for _, name := range s.logFiles(alloc) {
 			info, err := os.Stat(name)

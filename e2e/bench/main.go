@@ -23,8 +23,9 @@ type sizes struct {
 	starts, batches, batchTasks, logs, logMB, execs, idleTasks int
 }
 
-// The full and the small set; the small one shows in a minute that all works.
+// The sets; the small one shows in a minute that all works.
 var (
+	largeSizes = sizes{starts: 20, batches: 2, batchTasks: 50, logs: 2, logMB: 200, execs: 20, idleTasks: 100}
 	fullSizes  = sizes{starts: 10, batches: 2, batchTasks: 20, logs: 2, logMB: 50, execs: 10, idleTasks: 30}
 	smallSizes = sizes{starts: 2, batches: 1, batchTasks: 3, logs: 1, logMB: 5, execs: 2, idleTasks: 3}
 )
@@ -38,14 +39,18 @@ func run(args []string) int {
 	bin := flags.String("bin", "bin", "folder of the built programs")
 	collectors := flags.String("collectors", "nomad,driver", "log collectors of the task driver to measure")
 	small := flags.Bool("small", false, "only a few runs of each")
+	large := flags.Bool("large", false, "100 idle tasks, batches of 50, logs of 200 MB")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	n := fullSizes
-	if *small {
+	switch {
+	case *small:
 		n = smallSizes
+	case *large:
+		n = largeSizes
 	}
 	for i, collector := range strings.Split(*collectors, ",") {
 		t, err := measure(ctx, *bin, collector, n, i%2 == 1)

@@ -65,7 +65,7 @@ func setUp(ctx context.Context, bin, collector string, n sizes) (s *site, err er
 	s.agent, err = harness.StartAgent(ctx, harness.AgentConfig{
 		Dir: s.dir, NomadPath: filepath.Join(s.bin, "nomad"), PluginDir: filepath.Join(s.bin, "plugins"),
 		DriverRoot: root, Drivers: []string{peer, ours},
-		DriverConfig: keepImages + fmt.Sprintf("logs {\n collector = %q\n }", collector),
+		DriverConfig: keepImages + fmt.Sprintf("logs {\n collector = %q\n max_files = 25\n max_file_size = 10\n }", collector),
 		AgentConfig:  "plugin \"docker\" {\n config {\n" + keepImages + "}\n}\n",
 	})
 	return s, err
@@ -175,6 +175,10 @@ EOT
       resources {
         cpu    = 20
         memory = 32
+      }
+      logs {
+        max_files     = 25
+        max_file_size = 10
       }
     }
   }
