@@ -25,7 +25,7 @@ type sizes struct {
 
 // The sets; the small one shows in a minute that all works.
 var (
-	largeSizes = sizes{starts: 20, batches: 2, batchTasks: 50, logs: 2, logMB: 200, execs: 20, idleTasks: 100}
+	largeSizes = sizes{starts: 8, batches: 1, batchTasks: 50, logs: 1, logMB: 200, execs: 8, idleTasks: 100}
 	fullSizes  = sizes{starts: 10, batches: 2, batchTasks: 20, logs: 2, logMB: 50, execs: 10, idleTasks: 30}
 	smallSizes = sizes{starts: 2, batches: 1, batchTasks: 3, logs: 1, logMB: 5, execs: 2, idleTasks: 3}
 )
