@@ -60,12 +60,14 @@ func attributes(g *group, inventory *gpuhost.Inventory, s *settings) attributeMa
 	for _, i := range counted[1:] {
 		other := instanceAttributes(i, s)
 		for name, value := range common {
-			switch {
-			case equal(value, other[name]):
-			case s.GroupBy == groupByNode && less(value, other[name]) && name != attrNUMANode:
-			case s.GroupBy == groupByNode && less(other[name], value) && name != attrNUMANode:
-				common[name] = other[name]
-			default:
+			if equal(value, other[name]) {
+				continue
+			}
+			var shared *structs.Attribute
+			if s.GroupBy == groupByNode && name != attrNUMANode {
+				shared = lesser(value, other[name])
+			}
+			if common[name] = shared; shared == nil {
 				delete(common, name)
 			}
 		}
@@ -196,13 +198,15 @@ func leastCapability(instances []*instance) *structs.Attribute {
 	return text(least.String())
 }
 
-// less says whether both are numbers and a is the smaller one.
-func less(a, b *structs.Attribute) bool {
-	if a == nil || b == nil || a.Int == nil || b.Int == nil {
-		return false
+// lesser is the smaller one of two numbers; nil if they are none.
+func lesser(a, b *structs.Attribute) *structs.Attribute {
+	if b == nil || a.Int == nil || b.Int == nil {
+		return nil
 	}
-	result, comparable := a.Compare(b)
-	return comparable && result < 0
+	if result, comparable := a.Compare(b); comparable && result > 0 {
+		return b
+	}
+	return a
 }
 
 func equal(a, b *structs.Attribute) bool {

@@ -110,7 +110,11 @@ func TestBuiltInDriverProfits(t *testing.T) {
 // TestUnhealthyGPU: a fatal XID under a running task shows on the node at once,
 // and the task does what its job says.
 func TestUnhealthyGPU(t *testing.T) {
-	s := newSite(t, "k80x4-352", nil)
+	s := newSite(t, "k80x4-352", func(cfg *harness.AgentConfig) {
+		// A GPU is trusted again after three quiet periods. Nomad passes a changed
+		// node on 5 to 10 s later, and would never tell of a shorter illness.
+		cfg.FingerprintPeriod = "10s"
+	})
 	stay := s.run(job{name: "stay", image: imageCUDA75, script: gpuView, gpus: 1})
 	leave := s.run(job{name: "leave", image: imageCUDA75, script: gpuView, gpus: 1, config: `gpu { on_unhealthy = "fail" }`})
 	for i, uuid := range s.uuids() {

@@ -50,7 +50,7 @@ const (
 	shortMost  = 1 << 20
 )
 
-// shortTasksVariable asks for another number of short tasks; 1000 take 20 minutes.
+// shortTasksVariable asks for another number of short tasks; 1000 take half an hour.
 const shortTasksVariable = "GPU_DOCKER_SHORT_TASKS"
 
 // shortCount is how many short tasks there are.

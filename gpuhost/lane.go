@@ -43,40 +43,6 @@ type caller struct {
 // errGivenUp ends a batch whose lane was given up while it hung.
 var errGivenUp = errors.New("given up")
 
-// onLane runs a batch of calls on a lane and waits for it as long as each call
-// keeps within the limit. What the batch returns must not be shared with it
-// otherwise: after a hang it may still be running.
-func onLane[T any](l *lane, n *nvml, batch func(c *caller) (T, error)) (T, error) {
-	var none T
-	if err := l.enter(); err != nil {
-		return none, err
-	}
-	type result struct {
-		value T
-		err   error
-	}
-	results := make(chan result, 1)
-	go func() {
-		value, err := batch(&caller{nvml: n, lane: l})
-		results <- result{value, err}
-		l.leave()
-	}()
-	timer := time.NewTimer(l.limit)
-	defer timer.Stop()
-	for {
-		select {
-		case r := <-results:
-			return r.value, r.err
-		case <-timer.C:
-			rest, err := l.check()
-			if err != nil {
-				return none, err
-			}
-			timer.Reset(rest)
-		}
-	}
-}
-
 // enter waits until the lane is free; it fails at once while a call hangs.
 func (l *lane) enter() error {
 	for {

@@ -38,8 +38,16 @@ type round[T any] struct {
 	done    chan struct{} // closed with the last answer
 }
 
-// onLanes runs the batch with each lane's number and returns the answers in the
-// order of the lanes, like onLane.
+// onLane runs a batch of calls on a lane and waits for it as long as each call
+// keeps within the limit. What the batch returns must not be shared with it
+// otherwise: after a hang it may still be running.
+func onLane[T any](l *lane, n *nvml, batch func(c *caller) (T, error)) (T, error) {
+	a := onLanes([]*lane{l}, n, func(_ int, c *caller) (T, error) { return batch(c) })[0]
+	return a.value, a.err
+}
+
+// onLanes runs the batch with the number of each lane, like onLane, and returns
+// the answers in the order of the lanes.
 func onLanes[T any](lanes []*lane, n *nvml, batch func(i int, c *caller) (T, error)) []answer[T] {
 	r := &round[T]{
 		nvml: n, lanes: lanes, batch: batch, open: len(lanes), done: make(chan struct{}),

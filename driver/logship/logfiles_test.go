@@ -84,6 +84,14 @@ func (w *engineWriter) want(from int) string {
 	return b.String()
 }
 
+// firstLook opens the log as it is; the test tells of changes itself.
+func (w *engineWriter) firstLook() *logFiles {
+	w.t.Helper()
+	l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
+	must.NonZero(w.t, l.begin())
+	return l
+}
+
 // direct starts a shipper that reads the writer's files.
 func (w *engineWriter) direct(sink Sink, emit func(string)) *Shipper {
 	w.t.Helper()
@@ -200,8 +208,7 @@ func TestRotationsCounted(t *testing.T) {
 	created := dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")}
 	for rotations, wantLost := range map[int]bool{1: false, 2: false, 3: true, 4: true} {
 		w := newEngineWriter(t, 1000, 2)
-		l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
-		must.NonZero(t, l.begin())
+		l := w.firstLook()
 		for range rotations {
 			w.rotate()
 		}
@@ -221,8 +228,7 @@ func TestRotationsCounted(t *testing.T) {
 func TestRotationsNotTold(t *testing.T) {
 	for rotations, wantLost := range map[int]bool{0: false, 1: false, 2: true} {
 		w := newEngineWriter(t, 1000, 2)
-		l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
-		must.NonZero(t, l.begin())
+		l := w.firstLook()
 		for range rotations {
 			w.rotate()
 		}
@@ -239,8 +245,7 @@ func TestRotationsNotTold(t *testing.T) {
 // though the file that we have is.
 func TestMiddleOfRotation(t *testing.T) {
 	w := newEngineWriter(t, 1000, 2)
-	l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
-	must.NonZero(t, l.begin())
+	l := w.firstLook()
 	t.Cleanup(l.close)
 	w.rotate()
 	must.NoError(t, os.Rename(w.path, w.path+".1")) // not told of the first yet
@@ -269,8 +274,7 @@ func TestOnlyFileMadeAnew(t *testing.T) {
 	s.Close()
 	must.SliceEmpty(t, events.list)
 
-	l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
-	must.NonZero(t, l.begin())
+	l := w.firstLook()
 	t.Cleanup(l.close)
 	must.NoError(t, os.Remove(w.path))
 	l.moved(dirEvent{mask: unix.IN_DELETE, name: []byte("c-json.log")})
@@ -285,8 +289,7 @@ func TestOnlyFileMadeAnew(t *testing.T) {
 // A look that fails for want of descriptors is made good by the reader.
 func TestFailedLook(t *testing.T) {
 	w := newEngineWriter(t, 1000, 2)
-	l := &logFiles{path: w.path, wake: make(chan struct{}, 1)}
-	must.NonZero(t, l.begin())
+	l := w.firstLook()
 	t.Cleanup(l.close)
 	must.False(t, l.retry())
 	must.NoError(t, os.Rename(w.path, w.path+".kept"))

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/hashicorp/nomad/api"
 
 	"github.com/gpu-docker/gpu-docker/e2e/harness"
@@ -82,6 +84,7 @@ func (s *site) tearDown() error {
 		errs = append(errs, s.gpus.Down())
 	}
 	if s.engine != nil {
+		errs = append(errs, s.removeContainers(ctx))
 		s.engine.RemoveImages(ctx, benchImage)
 		s.engine.Close()
 	}
@@ -89,6 +92,17 @@ func (s *site) tearDown() error {
 		errs = append(errs, os.RemoveAll(s.dir))
 	}
 	return errors.Join(errs...)
+}
+
+// removeContainers removes what an agent left that ended before its tasks.
+func (s *site) removeContainers(ctx context.Context) error {
+	left, err := s.engine.Client.ContainerList(ctx, container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("ancestor", benchImage)),
+	})
+	for _, c := range left {
+		err = errors.Join(err, s.engine.Client.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}))
+	}
+	return err
 }
 
 // turns calls f so often for each driver, the drivers taking turns.

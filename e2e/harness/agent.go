@@ -30,6 +30,8 @@ type AgentConfig struct {
 	// DriverConfig and DeviceConfig are HCL lines for the plugins' config
 	// blocks; DriverGPU for the gpu block inside the first.
 	DriverConfig, DriverGPU, DeviceConfig string
+	// FingerprintPeriod is the device plugin's; default "2s".
+	FingerprintPeriod string
 	// ClientConfig are more HCL lines for the client block.
 	ClientConfig string
 	// AgentConfig are more HCL lines for the agent's configuration itself.
@@ -57,6 +59,9 @@ func StartAgent(ctx context.Context, cfg AgentConfig) (*Agent, error) {
 	}
 	if cfg.Name == "" {
 		cfg.Name = "gpu-docker-test"
+	}
+	if cfg.FingerprintPeriod == "" {
+		cfg.FingerprintPeriod = "2s"
 	}
 	if cfg.Drivers == nil {
 		cfg.Drivers = []string{"gpu-docker"}

@@ -63,12 +63,12 @@ plugin "gpu-docker" {
 plugin "nvidia-gpu" {
   config {
     driver_root = %q
-    fingerprint_period = "2s"
+    fingerprint_period = %q
 %s  }
 }
 %s`, strings.Join(a.cfg.Drivers, ","), a.servers(), lines(a.cfg.ClientConfig),
 		a.cfg.DriverRoot, lines(a.cfg.DriverGPU), lines(a.cfg.DriverConfig),
-		a.cfg.DriverRoot, lines(a.cfg.DeviceConfig), lines(a.cfg.AgentConfig))
+		a.cfg.DriverRoot, a.cfg.FingerprintPeriod, lines(a.cfg.DeviceConfig), lines(a.cfg.AgentConfig))
 	return b.String()
 }
 
