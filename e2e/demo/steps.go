@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/nomad/api"
@@ -152,15 +154,20 @@ const refusedJob = `job "too-new" {
 }`
 
 func (s *stage) showRefusal() error {
-	if _, err := s.agent.Run(strings.Replace(refusedJob, "IMAGE", imageTooNew, 1)); err != nil {
+	file := filepath.Join(s.dir, "too-new.nomad.hcl")
+	if err := os.WriteFile(file, []byte(strings.Replace(refusedJob, "IMAGE", imageTooNew, 1)), 0o644); err != nil {
 		return err
 	}
+	out, err := s.nomad("job", "run", "-detach", file)
+	if err != nil {
+		return err
+	}
+	show("nomad job run -detach "+filepath.Base(file)+" # its image is "+imageTooNew, out)
 	alloc, err := s.agent.WaitAlloc(s.ctx, "too-new", api.AllocClientStatusFailed)
 	if err != nil {
 		return err
 	}
-	out, err := s.nomad("alloc", "status", alloc.ID)
-	if err != nil {
+	if out, err = s.nomad("alloc", "status", alloc.ID); err != nil {
 		return err
 	}
 	show("nomad alloc status "+alloc.ID[:8], cut(out, "Recent Events:"))
