@@ -129,7 +129,11 @@ func (w *Watcher) runMoved() {
 	fds := []unix.PollFd{{Fd: int32(w.stop.Fd()), Events: unix.POLLIN}, {Events: unix.POLLIN}}
 	_ = w.moved.control(func(fd int) { fds[1].Fd = int32(fd) }) // open until we have ended
 	for {
-		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) || fds[0].Revents != 0 {
+		_, err := unix.Poll(fds, -1)
+		if errors.Is(err, unix.EINTR) {
+			continue // nothing is readable, and a read would wait past Close
+		}
+		if err != nil || fds[0].Revents != 0 {
 			return
 		}
 		n, err := unix.Read(int(fds[1].Fd), buf)

@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shoenig/test/must"
+	"golang.org/x/sys/unix"
 )
 
 // preferred counts this process's threads with the Watcher's priority.
@@ -58,4 +61,38 @@ func TestWatcher_thread(t *testing.T) {
 	}
 	must.LessEq(t, before, preferred(t))
 	must.NoError(t, w.Close())
+}
+
+// interruptThreads sends all of this process's threads the signal by which Go's
+// scheduler takes a processor back.
+func interruptThreads(t *testing.T) {
+	t.Helper()
+	threads, err := os.ReadDir("/proc/self/task")
+	must.NoError(t, err)
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		must.NoError(t, err)
+		_ = unix.Tgkill(os.Getpid(), id, unix.SIGURG) // it may have ended
+	}
+}
+
+// TestWatcher_interrupted: a signal that reaches the thread while it waits for new
+// files does not keep it from its end.
+func TestWatcher_interrupted(t *testing.T) {
+	for range 20 { // a round may come before the thread waits
+		w, err := NewWatcher()
+		must.NoError(t, err)
+		<-w.begun
+		for range 5 {
+			interruptThreads(t)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- w.Close() }()
+		select {
+		case err := <-ended:
+			must.NoError(t, err)
+		case <-time.After(10 * time.Second):
+			t.Fatal("Close hangs")
+		}
+	}
 }
