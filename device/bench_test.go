@@ -23,6 +23,7 @@ const idleTime = 20 * time.Second
 // fingerprint stream and statistics every second, of 8 GPUs. It reports the
 // share of one processor's time and the memory of this process.
 func BenchmarkIdle(b *testing.B) {
+	must.NoError(b, relaxTimers(os.Getpid()))
 	sim := simulated(b, "a100x8-535")
 	p := testPlugin(b, sim, func(c *Config) { c.FingerprintPeriod = defaultFingerprintPeriod })
 	fingerprint(b, p).until(withUsable(8))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 
@@ -62,6 +63,9 @@ func NewPlugin(logger hclog.Logger, version string) *Plugin {
 func Serve(version string) {
 	plugins.Serve(func(logger hclog.Logger) any {
 		p := NewPlugin(logger, version)
+		if err := relaxTimers(os.Getpid()); err != nil {
+			p.log.Debug("this process is woken more often than it needs to be", "error", err)
+		}
 		orphan.EndUnlessUsed(p.used)
 		return p
 	})

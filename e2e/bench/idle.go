@@ -23,8 +23,9 @@ const (
 	ticksPerSecond = 100
 )
 
-// need is what a group of processes has: PSS in MiB and processor time in seconds.
-type need struct{ pss, cpu float64 }
+// need is what a group of processes has: PSS and resident memory in MiB, and
+// processor time in seconds.
+type need struct{ pss, rss, cpu float64 }
 
 // idle measures what tasks that do nothing need beyond an agent without them:
 // the growth of the agent and of the plugins, and the processes beside them. The
@@ -104,7 +105,8 @@ func (s *site) needs() (map[string]need, error) {
 		proc := filepath.Dir(exe)
 		role := roleOf(proc)
 		n := needs[role]
-		n.pss += pss(proc)
+		n.pss += memory(proc, "Pss:")
+		n.rss += memory(proc, "Rss:")
 		n.cpu += cpuTime(proc)
 		needs[role] = n
 	}
@@ -121,11 +123,12 @@ func roleOf(proc string) string {
 	return filepath.Base(words[0])
 }
 
-// pss is in MiB; 0 when the process has gone.
-func pss(proc string) float64 {
+// memory is a field of smaps_rollup (proc_pid_smaps(5)) in MiB; 0 when the process
+// has gone.
+func memory(proc, field string) float64 {
 	text, _ := os.ReadFile(filepath.Join(proc, "smaps_rollup"))
 	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "Pss:"); ok {
+		if value, ok := strings.CutPrefix(line, field); ok {
 			kB, _ := strconv.ParseFloat(strings.Fields(value)[0], 64)
 			return kB / 1024
 		}

@@ -45,8 +45,9 @@ type site struct {
 	jobs    int      // so far
 }
 
-// setUp also returns what there is after an error, for tearDown.
-func setUp(ctx context.Context, bin, collector string, n sizes) (s *site, err error) {
+// setUp starts an agent on a host with the GPUs of a simhost profile. It also
+// returns what there is after an error, for tearDown.
+func setUp(ctx context.Context, bin, collector, profile string, n sizes) (s *site, err error) {
 	s = &site{sizes: n, ctx: ctx, drivers: []string{peer, ours}}
 	if s.bin, err = filepath.Abs(bin); err != nil {
 		return s, err
@@ -61,12 +62,12 @@ func setUp(ctx context.Context, bin, collector string, n sizes) (s *site, err er
 		return s, err
 	}
 	root := filepath.Join(s.dir, "gpus")
-	if s.gpus, err = simhost.Up(ctx, simhost.Options{Root: root, Profile: "none"}); err != nil {
+	if s.gpus, err = simhost.Up(ctx, simhost.Options{Root: root, Profile: profile}); err != nil {
 		return s, err
 	}
 	s.agent, err = harness.StartAgent(ctx, harness.AgentConfig{
 		Dir: s.dir, NomadPath: filepath.Join(s.bin, "nomad"), PluginDir: filepath.Join(s.bin, "plugins"),
-		DriverRoot: root, Drivers: []string{peer, ours},
+		DriverRoot: root, Drivers: []string{peer, ours}, FingerprintPeriod: "1m",
 		DriverConfig: keepImages + fmt.Sprintf("logs {\n collector = %q\n max_files = 25\n max_file_size = 10\n }", collector),
 		AgentConfig:  "plugin \"docker\" {\n config {\n" + keepImages + "}\n}\n",
 	})
