@@ -114,8 +114,8 @@ func (s *site) end() {
 		s.agent.PurgeJobs(ctx),
 		s.nothingLeft("containers", func() []string { return s.containers(ctx) }),
 		s.removeDriverVolumes(ctx),
-		s.agent.Close(ctx),
 		s.nothingLeft("driver volumes", func() []string { return s.driverVolumes(ctx) }),
+		s.agent.Close(ctx), // the engine would look for their driver for 15 s, and list none
 		s.nothingLeft("plugin processes", s.pluginProcesses),
 	)
 	if err != nil || s.Failed() {
