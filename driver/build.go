@@ -61,7 +61,9 @@ func (d *Driver) emptyParts(cfg *config.Plugin) *parts {
 		logger: d.logger, config: cfg, ctx: ctx, cancel: cancel,
 		state: newStateFile(d.stateDir, d.logger), claimed: map[string]bool{},
 	}
-	p.ledger = accounting.New(accounting.Config{Host: p, File: filepath.Join(d.stateDir, "accounting.jsonl"), Logger: d.logger})
+	p.ledger = accounting.New(accounting.Config{
+		Host: p, File: filepath.Join(d.stateDir, "accounting.jsonl"), JobMappingDir: cfg.GPU.JobMappingDir, Logger: d.logger,
+	})
 	return p
 }
 

@@ -50,6 +50,7 @@ func (s *starting) containerGPU() *container.GPU {
 		DriverVersion:      s.grant.Driver.Version,
 		UseCompatLibraries: s.decision != nil && s.decision.UseCompatLibraries,
 		Env:                s.gpuEnv(),
+		Libraries:          s.libraries,
 	}
 	if s.p.config.GPU.Injection == config.InjectionVolume {
 		gpu.Volume = s.p.volumeOf(s.grant.Driver.Version)
@@ -89,6 +90,11 @@ func (s *starting) prepareVolume() error {
 		return recoverable(fmt.Errorf("the NVIDIA driver changed from %s to %s during the start; the task will be started again", s.grant.Driver.Version, built.Version))
 	}
 	s.loaderEnv = built.LoaderEnv(s.options.GPU.MountPath)
+	if len(s.options.GPU.ExtraLibraryTargets) > 0 {
+		if s.libraries, err = built.Libraries(); err != nil {
+			return recoverable(err)
+		}
+	}
 	if built.Built {
 		s.d.refresh.Now()
 		s.tell(fmt.Sprintf("Driver volume %s was built for NVIDIA driver %s", built.Name, built.Version))

@@ -40,7 +40,8 @@ type starting struct {
 	// loaderEnv makes the Vulkan, EGL and OpenCL loaders find the driver's files in
 	// the volume; nil before the volume is there.
 	loaderEnv map[string]string
-	imageEnv  []string // KEY=VALUE; nil before the image is known
+	libraries map[string]string // of the volume, if the task wants them singly
+	imageEnv  []string          // KEY=VALUE; nil before the image is known
 	request   *container.Request
 	id        string         // of the container
 	ahead     *logship.Ahead // its log from the first line on; may be nil

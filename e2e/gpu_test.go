@@ -102,6 +102,21 @@ func TestOneOfFourGPUs(t *testing.T) {
 		must.Eq(t, []string{"bind  /var/lib/nvidia-docker/volumes/nvidia_driver/352.39 rw=false"}, volumeMounts(detail))
 	})
 
+	t.Run("each library stands where a job wants it", func(t *testing.T) { // cases CMP-09
+		alloc := s.run(job{name: "singly", image: imageCUDA75, script: "sleep 600", gpus: 1,
+			config: `gpu { extra_library_targets = ["/usr/lib/x86_64-linux-gnu", "/lib"] }`})
+		const compare = `cd /usr/local/nvidia/lib64; for l in *.so*; do
+			for d in /usr/lib/x86_64-linux-gnu /lib; do cmp $l $d/$l && echo same; ! touch $d/$l 2>/dev/null || echo writable; done
+		done; ls libcuda.so.1`
+		code, out, trouble := s.exec(alloc, false, "", "/bin/sh", "-c", compare)
+		must.Eq(t, "", trouble)
+		must.Zero(t, code)
+		must.StrContains(t, out, "libcuda.so.1")
+		must.StrNotContains(t, out, "writable")
+		must.Greater(t, 20, strings.Count(out, "same"))
+		must.NoError(t, s.agent.StopJob(s.ctx, "singly"))
+	})
+
 	t.Run("two jobs hold different GPUs and a fifth waits", func(t *testing.T) {
 		held := map[string]bool{}
 		for _, name := range []string{"two", "three", "four"} {

@@ -8,7 +8,10 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +64,8 @@ func holders(t *testing.T) (map[string]map[string]string, error) {
 // TestMetricsKnowTheJob: real readings of real tasks, judged by promtool and
 // scraped by a real Prometheus with the configuration of the manual.
 func TestMetricsKnowTheJob(t *testing.T) {
-	s := newSite(t, "k80x4-352", nil)
+	mapping := filepath.Join(t.TempDir(), "jobs")
+	s := newSite(t, "k80x4-352", func(cfg *harness.AgentConfig) { cfg.DriverGPU = fmt.Sprintf("job_mapping_dir = %q", mapping) })
 	prometheus, err := harness.StartPrometheus(s.ctx, t.Logf, t.TempDir(), scrapeConfig(t))
 	must.NoError(t, err)
 	t.Cleanup(prometheus.Close)
@@ -88,6 +92,13 @@ func TestMetricsKnowTheJob(t *testing.T) {
 		}, labels)
 	}
 
+	t.Run("the job mapping tells the same", func(t *testing.T) { // cases MET-05
+		want := map[string]string{}
+		for _, alloc := range allocs {
+			want[strconv.Itoa(gpuIndex(t, s, alloc))] = alloc.ID + "\n"
+		}
+		must.NoError(t, harness.Eventually(s.ctx, infoLimit, func() error { return mappingIs(mapping, want) }))
+	})
 	t.Run("promtool finds nothing to complain about", func(t *testing.T) {
 		must.NoError(t, harness.CheckMetrics(s.ctx, t.Logf, httpGet(t, "/metrics")))
 	})
@@ -125,7 +136,28 @@ func TestMetricsKnowTheJob(t *testing.T) {
 			}))
 			t.Logf("job %q has left the metrics %s after its stop", name, time.Since(stopped).Round(10*time.Millisecond))
 		}
+		must.NoError(t, harness.Eventually(s.ctx, infoLimit, func() error { return mappingIs(mapping, map[string]string{}) }))
 	})
+}
+
+// mappingIs compares the files of a directory with what they should tell, by name.
+func mappingIs(dir string, want map[string]string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	told := map[string]string{}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		told[e.Name()] = string(text)
+	}
+	if !maps.Equal(told, want) {
+		return fmt.Errorf("the job mapping tells %q, not %q", told, want)
+	}
+	return nil
 }
 
 // gpuIndex is NVML's index of the GPU of an allocation.

@@ -57,6 +57,7 @@ var gpuKeys = keys{
 	"volume_files":      attrOr("volume_files", "string", `"`+defaultVolumeFiles+`"`),
 	"capabilities":      attrOr("capabilities", "list(string)", `["`+defaultCapability+`"]`),
 	"api_address":       attrOr("api_address", "string", `"`+defaultAPIAddress+`"`),
+	"job_mapping_dir":   attrOr("job_mapping_dir", "string", `""`),
 	"requirements":      attrOr("requirements", "string", `"`+RequirementsEnforce+`"`),
 	"allow_override":    attrOr("allow_override", "bool", "true"),
 	"injection":         attrOr("injection", "string", `"`+InjectionVolume+`"`),
@@ -83,6 +84,9 @@ type GPU struct {
 	Capabilities []string `codec:"capabilities"`
 	// APIAddress is host:port of the REST server; empty turns it off.
 	APIAddress string `codec:"api_address"`
+	// JobMappingDir gets a file for each GPU in use that names its allocations;
+	// empty means none (cases MET-05).
+	JobMappingDir string `codec:"job_mapping_dir"`
 	// Requirements is RequirementsEnforce, RequirementsWarn or RequirementsIgnore.
 	Requirements string `codec:"requirements"`
 	// AllowOverride lets a job choose a weaker setting than Requirements.
@@ -125,6 +129,9 @@ func (g *GPU) validate(f *faults) {
 	f.absolute("gpu.volumes_path", g.VolumesPath, defaultVolumesPath)
 	if g.VolumeSocketDir != "" {
 		f.absolute("gpu.volume_socket_dir", g.VolumeSocketDir, defaultVolumeSocketDir)
+	}
+	if g.JobMappingDir != "" {
+		f.absolute("gpu.job_mapping_dir", g.JobMappingDir, "/run/gpu-docker-jobs")
 	}
 	f.oneOf("gpu.volume_mode", g.VolumeMode, volumeModes...)
 	if g.VolumeMode == VolumeModePlugin && g.VolumeSocketDir == "" {

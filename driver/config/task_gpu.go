@@ -23,6 +23,8 @@ var taskGPUKeys = keys{
 	"requirements": attr("requirements", "string"),
 	"mount_path":   attrOr("mount_path", "string", `"`+DefaultMountPath+`"`),
 	"on_unhealthy": attrOr("on_unhealthy", "string", `"`+OnUnhealthyEvent+`"`),
+
+	"extra_library_targets": attr("extra_library_targets", "list(string)"),
 }
 
 // TaskGPU holds the NVIDIA options of a task.
@@ -36,6 +38,10 @@ type TaskGPU struct {
 	MountPath string `codec:"mount_path"`
 	// OnUnhealthy is OnUnhealthyEvent, OnUnhealthyFail or OnUnhealthyIgnore.
 	OnUnhealthy string `codec:"on_unhealthy"`
+	// ExtraLibraryTargets are directories of the container in which each of the
+	// driver's libraries is mounted as well, for programs that do not look at
+	// LD_LIBRARY_PATH (cases CMP-09).
+	ExtraLibraryTargets []string `codec:"extra_library_targets"`
 }
 
 var taskLogsKeys = keys{
@@ -63,15 +69,23 @@ func (g *TaskGPU) validate(f *faults) {
 		g.OnUnhealthy = OnUnhealthyEvent
 	}
 	f.oneOf("gpu.on_unhealthy", g.OnUnhealthy, OnUnhealthyEvent, OnUnhealthyFail, OnUnhealthyIgnore)
-	clean := path.Clean(g.MountPath)
-	switch {
-	case !path.IsAbs(g.MountPath):
-		f.absolute("gpu.mount_path", g.MountPath, DefaultMountPath)
-	case clean == "/" || strings.ContainsAny(g.MountPath, ":,\x00"):
-		f.add("gpu.mount_path", "%q cannot hold the driver volume; use for example %q", g.MountPath, DefaultMountPath)
-	default:
-		g.MountPath = clean
+	g.MountPath = containerDir(f, "gpu.mount_path", g.MountPath, "the driver volume", DefaultMountPath)
+	for i, dir := range g.ExtraLibraryTargets {
+		g.ExtraLibraryTargets[i] = containerDir(f, "gpu.extra_library_targets", dir, "libraries", "/usr/lib/x86_64-linux-gnu")
 	}
+}
+
+// containerDir cleans a directory of the container in which something is to be
+// mounted, or faults it.
+func containerDir(f *faults, option, dir, what, example string) string {
+	clean := path.Clean(dir)
+	switch {
+	case !path.IsAbs(dir):
+		f.absolute(option, dir, example)
+	case clean == "/" || strings.ContainsAny(dir, ":,\x00"):
+		f.add(option, "%q cannot hold %s; use for example %q", dir, what, example)
+	}
+	return clean
 }
 
 func (l *TaskLogs) validate(f *faults) {

@@ -114,7 +114,7 @@ func TestTask_AllOptions(t *testing.T) {
 		ExtraHosts: []string{"a:192.0.2.3", "b:2001:db8::2"},
 		Ports:      []string{"http"}, PortMap: NumberMap{"http": 80},
 		AdvertiseIPv6Address: true, ContainerExistsAttempts: 19,
-		GPU:  TaskGPU{ptr(20), "warn", "/opt/nvidia", "fail"},
+		GPU:  TaskGPU{ptr(20), "warn", "/opt/nvidia", "fail", []string{"/usr/lib/x86_64-linux-gnu"}},
 		Logs: TaskLogs{21, 22},
 	}
 	must.Eq(t, want, got)
@@ -263,6 +263,8 @@ func TestTask_Rules(t *testing.T) {
 		{"gpu requirements", `gpu { requirements = "warn" }`, `gpu { requirements = "none" }`, `gpu.requirements: "none" is not known`},
 		{"gpu mount_path", `gpu { mount_path = "/opt/nv" }`, `gpu { mount_path = "nv" }`, `gpu.mount_path: "nv" must be absolute`},
 		{"gpu mount_path root", `gpu { mount_path = "/a" }`, `gpu { mount_path = "/a/.." }`, `gpu.mount_path: "/a/.." cannot hold the driver volume`},
+		{"gpu extra_library_targets", `gpu { extra_library_targets = ["/a", "/b"] }`, `gpu { extra_library_targets = ["/a", "lib"] }`, `gpu.extra_library_targets: "lib" must be absolute; use for example "/usr/lib/x86_64-linux-gnu"`},
+		{"gpu extra_library_targets root", `gpu { extra_library_targets = ["/a"] }`, `gpu { extra_library_targets = ["/"] }`, `gpu.extra_library_targets: "/" cannot hold libraries`},
 		{"gpu mount_path list", `gpu { mount_path = "/a" }`, `gpu { mount_path = "/a:/b" }`, `gpu.mount_path: "/a:/b" cannot hold the driver volume`},
 		{"gpu on_unhealthy", `gpu { on_unhealthy = "ignore" }`, `gpu { on_unhealthy = "stop" }`, `gpu.on_unhealthy: "stop" is not known; use one of "event", "fail", "ignore"`},
 		{"logs max_files", `logs { max_files = 1 }`, `logs { max_files = -1 }`, `logs.max_files: -1 must be 1 or more`},

@@ -6,6 +6,7 @@ package container
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -99,6 +100,28 @@ func driverVolume(in *Input) *mount.Mount {
 		DriverConfig: &mount.Driver{Name: VolumeDriverName},
 	}
 	return m
+}
+
+// libraryMounts put each library of the driver into the directories that the task
+// names. Nothing of the container is run for that, such as ldconfig, which some
+// images do not have (cases CMP-09).
+func libraryMounts(in *Input) ([]mount.Mount, findings) {
+	var f findings
+	targets := in.Options.GPU.ExtraLibraryTargets
+	if in.GPU == nil || len(targets) == 0 {
+		return nil, f
+	}
+	if engineInjects(in) {
+		f.warn("gpu.extra_library_targets was ignored: with gpu.injection = %q the engine brings the libraries", in.Plugin.GPU.Injection)
+		return nil, f
+	}
+	var mounts []mount.Mount
+	for _, dir := range targets {
+		for _, name := range slices.Sorted(maps.Keys(in.GPU.Libraries)) {
+			mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: in.GPU.Libraries[name], Target: path.Join(dir, name), ReadOnly: true})
+		}
+	}
+	return mounts, f
 }
 
 // deviceRequests asks the engine for the reserved GPUs with the injection "cdi".

@@ -80,6 +80,29 @@ func TestGPU_BindMode(t *testing.T) {
 	must.StrHasPrefix(t, "/opt/nv/bin:", variable(r, "PATH"))
 }
 
+// TestGPU_LibraryTargets: each library by itself, where the task wants it (cases
+// CMP-09).
+func TestGPU_LibraryTargets(t *testing.T) {
+	t.Parallel()
+	const option = `gpu { extra_library_targets = ["/usr/lib", "/lib/"] }`
+	libraries := map[string]string{"libcuda.so.1": "/v/lib64/libcuda.so.352.39", "libcuda.so.352.39": "/v/lib64/libcuda.so.352.39"}
+	in := grant(newInput(t, option))
+	in.GPU.Libraries = libraries
+	in.Plugin.GPU.VolumeMode = "bind"
+	r := assemble(t, in)
+	var targets []string
+	for _, m := range r.HostConfig.Mounts[1:] {
+		must.Eq(t, mount.Mount{Type: "bind", Source: "/v/lib64/libcuda.so.352.39", Target: m.Target, ReadOnly: true}, m)
+		targets = append(targets, m.Target)
+	}
+	must.Eq(t, []string{"/usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.352.39", "/lib/libcuda.so.1", "/lib/libcuda.so.352.39"}, targets)
+
+	must.Nil(t, assemble(t, newInput(t, option)).HostConfig.Mounts, must.Sprint("no GPU, no libraries"))
+	in = grant(newInput(t, option))
+	in.Plugin.GPU.Injection, in.Engine.APIVersion, in.GPU.Volume, in.GPU.Nodes = "cdi", "1.44", nil, nil
+	must.Nil(t, assembleWarns(t, in, `gpu.extra_library_targets was ignored: with gpu.injection = "cdi"`).HostConfig.Mounts)
+}
+
 // TestGPU_VolumeOnce: a job written for nvidia-docker names the volume itself.
 func TestGPU_VolumeOnce(t *testing.T) {
 	t.Parallel()

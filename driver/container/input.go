@@ -68,6 +68,9 @@ type GPU struct {
 	// Env holds variables that make loaders find parts of the volume; what the
 	// task or the image sets stays.
 	Env map[string]string
+	// Libraries are files of the driver's libraries on the host by their names, for
+	// gpu.extra_library_targets; nil when the task does not ask for that.
+	Libraries map[string]string
 }
 
 // DriverVolume is the driver volume of this host's driver.

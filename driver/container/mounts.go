@@ -30,7 +30,7 @@ func (m *mountSet) apply(r *Request) {
 
 // mountPart collects the mounts: as Binds the task's directories, then volumes;
 // as Mounts those of mount, mounts, the group's hosts and resolv.conf, Nomad's,
-// and the driver volume.
+// the driver volume, and its libraries where the task wants them singly.
 func mountPart(in *Input) (mountSet, findings) {
 	m := mountSet{binds: standardBinds(in), volumeDriver: in.Options.VolumeDriver, tmpfs: tmpfs(in.Options.Tmpfs)}
 	volumes, f := volumeBinds(in)
@@ -50,6 +50,9 @@ func mountPart(in *Input) (mountSet, findings) {
 	if v := driverVolume(in); v != nil && !m.holds(in.GPU.Volume.Name, v.Target) {
 		m.mounts = append(m.mounts, *v)
 	}
+	libraries, more := libraryMounts(in)
+	m.mounts = append(m.mounts, libraries...)
+	f.merge(more)
 	f.merge(m.checkTargets())
 	return m, f
 }

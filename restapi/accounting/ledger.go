@@ -26,15 +26,21 @@ type Host interface {
 type Config struct {
 	Host Host // required
 	// File gets a line of JSON for each record; empty means none.
-	File   string
-	Logger hclog.Logger
+	File string
+	// JobMappingDir gets a file for each GPU and MIG device that is held; empty
+	// means none.
+	JobMappingDir string
+	Logger        hclog.Logger
 }
 
 // Ledger has the accounts of all GPU tasks of a process. Safe for concurrent use.
 type Ledger struct {
-	cfg    Config
-	file   recordFile
-	opened chan struct{} // wakes Run
+	cfg     Config
+	file    recordFile
+	changed chan struct{} // wakes Run
+
+	jobs        jobMap // Run's
+	jobsTrouble string // what the log was told last; Run's
 
 	mu     sync.Mutex // guards everything below
 	open   map[string]*account
@@ -48,7 +54,8 @@ func New(cfg Config) *Ledger {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	return &Ledger{
-		cfg: cfg, file: recordFile{path: cfg.File}, opened: make(chan struct{}, 1),
+		cfg: cfg, file: recordFile{path: cfg.File}, changed: make(chan struct{}, 1),
+		jobs: jobMap{dir: cfg.JobMappingDir, settled: time.Now().Add(jobMapSettle)},
 		open: map[string]*account{}, closed: map[string]restapi.NamespaceUsage{}, told: map[string]float64{},
 	}
 }
@@ -61,8 +68,13 @@ func (l *Ledger) Begin(taskID string, held []restapi.Allocation) {
 	l.mu.Lock()
 	l.open[taskID] = newAccount(held, time.Now())
 	l.mu.Unlock()
+	l.wake()
+}
+
+// wake has Run look at once.
+func (l *Ledger) wake() {
 	select {
-	case l.opened <- struct{}{}:
+	case l.changed <- struct{}{}:
 	default:
 	}
 }
@@ -78,6 +90,7 @@ func (l *Ledger) End(ctx context.Context, taskID string, at time.Time) *Record {
 	if r == nil {
 		return nil
 	}
+	l.wake()
 	if err := l.file.add(r); err != nil {
 		l.cfg.Logger.Warn("a GPU task's record was not written", "alloc_id", r.AllocID, "task", r.Task, "error", err)
 	}
@@ -106,28 +119,50 @@ func (l *Ledger) close(taskID string, at time.Time, last *gpuhost.Readings) *Rec
 	return r
 }
 
-// Run books samples while accounts are open, until ctx ends.
+// Run books samples while accounts are open, and keeps the job mapping, until ctx
+// ends. Call it once.
 func (l *Ledger) Run(ctx context.Context) {
 	tick := time.NewTicker(samplePeriod)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-l.opened:
+		case <-l.changed:
 		case <-ctx.Done():
 			return
 		}
-		if l.idle() {
+		held := l.held()
+		if len(held) == 0 {
+			l.mapJobs(nil, nil)
 			continue
 		}
-		l.book(l.cfg.Host.Readings(ctx))
+		readings := l.cfg.Host.Readings(ctx)
+		l.book(readings)
+		l.mapJobs(held, readings.Inventory)
 	}
 }
 
-func (l *Ledger) idle() bool {
+// held is what the open accounts hold.
+func (l *Ledger) held() []restapi.Allocation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.open) == 0
+	var all []restapi.Allocation
+	for _, a := range l.open {
+		all = append(all, a.held...)
+	}
+	return all
+}
+
+// mapJobs writes the job mapping; the log is told of the same trouble once.
+func (l *Ledger) mapJobs(held []restapi.Allocation, inv *gpuhost.Inventory) {
+	trouble := ""
+	if err := l.jobs.write(held, inv, time.Now()); err != nil {
+		trouble = err.Error()
+	}
+	if trouble != l.jobsTrouble && trouble != "" {
+		l.cfg.Logger.Warn("exporters are not told which allocation holds which GPU", "error", trouble)
+	}
+	l.jobsTrouble = trouble
 }
 
 func (l *Ledger) book(r *gpuhost.Readings) {

@@ -67,6 +67,7 @@ gpu {
   volumes_path      = "/srv/volumes"
   volume_socket_dir = "/srv/plugins"
   volume_files      = "copy"
+  job_mapping_dir   = "/run/jobs"
   capabilities      = ["compute", "utility"]
   api_address       = ""
   requirements      = "warn"

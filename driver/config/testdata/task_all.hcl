@@ -132,6 +132,8 @@ gpu {
   requirements = "warn"
   mount_path   = "/opt/nvidia/"
   on_unhealthy = "fail"
+
+  extra_library_targets = ["/usr/lib/x86_64-linux-gnu/"]
 }
 logs {
   max_files     = 21

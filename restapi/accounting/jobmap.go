@@ -1,0 +1,172 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package accounting
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/restapi"
+)
+
+// jobMapSettle is for how long a new process takes no line of an earlier one away:
+// a restarted plugin gets its tasks back one by one.
+const jobMapSettle = time.Minute
+
+// jobMapFile is how dcgm-exporter knows the files of its HPC job mapping: the
+// index of a GPU, or that and the id of a GPU instance (cases MET-05).
+var jobMapFile = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
+
+// jobMap keeps a directory in which each GPU and MIG device that is held has a
+// file with the ids of the allocations that hold it, one a line. Not safe for
+// concurrent use.
+type jobMap struct {
+	dir     string // empty: none
+	settled time.Time
+	seen    map[mapLine]bool    // lines that are this process's, until settled
+	written map[string][]string // what the directory is known to tell; nil before the first write
+}
+
+// mapLine is one line of a file.
+type mapLine struct{ file, alloc string }
+
+// write makes the directory tell who holds what. Devices that the inventory does
+// not have get no file. Files that are not named like ours are left alone.
+func (m *jobMap) write(held []restapi.Allocation, inv *gpuhost.Inventory, now time.Time) error {
+	if m.dir == "" || inv == nil && len(held) > 0 { // the driver does not answer just now
+		return nil
+	}
+	wanted := jobMapLines(held, inv)
+	settled := !now.Before(m.settled)
+	if !settled {
+		m.note(wanted)
+	}
+	if m.written != nil && maps.EqualFunc(wanted, m.written, slices.Equal) {
+		return nil
+	}
+	if err := m.replace(wanted, settled); err != nil {
+		m.written = nil
+		return fmt.Errorf("gpu.job_mapping_dir %q: %w", m.dir, err)
+	}
+	if settled { // else there may be lines to take away later
+		m.written, m.seen = wanted, nil
+	}
+	return nil
+}
+
+// note keeps which lines are this process's.
+func (m *jobMap) note(wanted map[string][]string) {
+	if m.seen == nil {
+		m.seen = map[mapLine]bool{}
+	}
+	for name, allocs := range wanted {
+		for _, alloc := range allocs {
+			m.seen[mapLine{name, alloc}] = true
+		}
+	}
+}
+
+// jobMapLines are the lines of each file, sorted.
+func jobMapLines(held []restapi.Allocation, inv *gpuhost.Inventory) map[string][]string {
+	lines := map[string][]string{}
+	for _, h := range held {
+		if name := jobMapName(h.UUID, inv); name != "" {
+			lines[name] = append(lines[name], h.AllocID)
+		}
+	}
+	for name := range lines {
+		slices.Sort(lines[name])
+		lines[name] = slices.Compact(lines[name])
+	}
+	return lines
+}
+
+func jobMapName(uuid string, inv *gpuhost.Inventory) string {
+	if inv == nil {
+		return ""
+	}
+	for i := range inv.GPUs {
+		g := &inv.GPUs[i]
+		if g.UUID == uuid {
+			return strconv.Itoa(g.Index)
+		}
+		for _, mig := range g.MIGDevices {
+			if mig.UUID == uuid {
+				return fmt.Sprintf("%d.%d", g.Index, mig.GPUInstanceID)
+			}
+		}
+	}
+	return ""
+}
+
+// replace writes the files and removes those that would be empty. What earlier
+// processes wrote goes only with exact.
+func (m *jobMap) replace(wanted map[string][]string, exact bool) error {
+	earlier, err := m.earlier(exact)
+	if err != nil {
+		return err
+	}
+	if len(wanted) > 0 {
+		if err := os.MkdirAll(m.dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for name := range wanted {
+		earlier[name] = slices.Compact(slices.Sorted(slices.Values(append(earlier[name], wanted[name]...))))
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(earlier)) {
+		errs = append(errs, m.put(name, earlier[name]))
+	}
+	return errors.Join(errs...)
+}
+
+// earlier names the files that are there, with their lines of other processes
+// unless those are to go.
+func (m *jobMap) earlier(exact bool) (map[string][]string, error) {
+	entries, err := os.ReadDir(m.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	files := map[string][]string{}
+	for _, e := range entries {
+		if !jobMapFile.MatchString(e.Name()) {
+			continue
+		}
+		files[e.Name()] = nil
+		if exact {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(m.dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		files[e.Name()] = slices.DeleteFunc(strings.Fields(string(text)), func(alloc string) bool { return m.seen[mapLine{e.Name(), alloc}] })
+	}
+	return files, nil
+}
+
+// put replaces a file in one step, so that no reader sees half of it. Without
+// lines it removes the file: dcgm-exporter drops the readings of a GPU whose file
+// is empty.
+func (m *jobMap) put(name string, lines []string) error {
+	path := filepath.Join(m.dir, name)
+	if len(lines) == 0 {
+		return os.Remove(path)
+	}
+	draft := filepath.Join(m.dir, "."+name+".new")
+	if err := os.WriteFile(draft, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(draft, path)
+}
