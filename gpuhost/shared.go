@@ -22,11 +22,13 @@ type shared[T any] struct {
 	value   T
 	time    time.Time     // when value was complete; zero when it must be renewed
 	running chan struct{} // closed when the renewal ends; nil when none runs
+	expired bool          // during the renewal, which may have missed why
 	closed  bool
 }
 
-// get returns an answer not older than freshFor, or the last one when a new one
-// takes longer than the patience or ctx ends first.
+// get returns an answer not older than freshFor that knows of all that made it
+// expire before the call, or the last one when that takes longer than the patience
+// or ctx ends first.
 func (s *shared[T]) get(ctx context.Context) T {
 	running := s.start()
 	if running == nil {
@@ -34,10 +36,14 @@ func (s *shared[T]) get(ctx context.Context) T {
 	}
 	timer := time.NewTimer(s.patience)
 	defer timer.Stop()
-	select {
-	case <-running:
-	case <-timer.C:
-	case <-ctx.Done():
+	for ; running != nil; running = s.start() {
+		select {
+		case <-running:
+		case <-timer.C:
+			return s.last()
+		case <-ctx.Done():
+			return s.last()
+		}
 	}
 	return s.last()
 }
@@ -54,12 +60,15 @@ func (s *shared[T]) start() <-chan struct{} {
 		return nil
 	}
 	running := make(chan struct{})
-	s.running = running
+	s.running, s.expired = running, false
 	go func() {
 		value := s.renew()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.value, s.time, s.running = value, time.Now(), nil
+		if s.expired {
+			s.time = time.Time{}
+		}
 		close(running)
 	}()
 	return running
@@ -76,7 +85,7 @@ func (s *shared[T]) last() T {
 func (s *shared[T]) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.time = time.Time{}
+	s.time, s.expired = time.Time{}, true
 }
 
 // close waits for a running renewal; there will be no other.

@@ -1,0 +1,57 @@
+// Copyright (c) The gpu-docker Authors
+// SPDX-License-Identifier: MPL-2.0
+
+package gpuhost
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/shoenig/test/must"
+)
+
+// renewals is an answer whose renewals a test ends one by one.
+func renewals(patience time.Duration) (s *shared[int], begun chan int, end chan struct{}) {
+	begun, end = make(chan int), make(chan struct{})
+	count := 0
+	s = &shared[int]{patience: patience, renew: func() int {
+		count++
+		begun <- count
+		<-end
+		return count
+	}}
+	return s, begun, end
+}
+
+// TestShared_expiresDuringRenewal: what happens during a look may have been missed
+// by it, so a reader that was told of it waits for the next one.
+func TestShared_expiresDuringRenewal(t *testing.T) {
+	s, begun, end := renewals(time.Minute)
+	answer := make(chan int)
+	read := func() { answer <- s.get(context.Background()) }
+	go read()
+	must.Eq(t, 1, <-begun)
+	s.expire()
+	go read()
+	end <- struct{}{}
+	must.Eq(t, 2, <-begun)
+	end <- struct{}{}
+	must.Eq(t, 2, <-answer)
+	must.Eq(t, 2, <-answer)
+	must.Eq(t, 2, s.get(context.Background()), must.Sprint("fresh enough"))
+}
+
+// TestShared_patience: no reader waits longer than it has patience, however often
+// the answer expires.
+func TestShared_patience(t *testing.T) {
+	s, begun, end := renewals(10 * time.Millisecond)
+	answer := make(chan int)
+	go func() { answer <- s.get(context.Background()) }()
+	<-begun
+	s.expire()
+	must.Eq(t, 0, <-answer)
+	end <- struct{}{}
+	s.close()
+	must.Eq(t, 1, s.last())
+}
