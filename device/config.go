@@ -77,6 +77,7 @@ var configSpec = hclspec.NewObject(map[string]*hclspec.Spec{
 		"fail_requests_greater_than_one": hclspec.NewDefault(
 			hclspec.NewAttr("fail_requests_greater_than_one", "bool", false), hclspec.NewLiteral("false")),
 	})),
+	"inject_health": hclspec.NewAttr("inject_health", "list(string)", false),
 	"health": hclspec.NewBlock("health", false, hclspec.NewObject(map[string]*hclspec.Spec{
 		"xid_ignore": hclspec.NewAttr("xid_ignore", "list(string)", false),
 		"xid_fatal":  hclspec.NewAttr("xid_fatal", "list(string)", false),
@@ -107,6 +108,8 @@ type Config struct {
 	MIG string `codec:"mig"`
 	// Sharing lets several tasks hold one GPU; nil means no sharing.
 	Sharing *SharingConfig `codec:"sharing"`
+	// InjectHealth are XID events to play, "<GPU UUID>:<XID>", to rehearse faults.
+	InjectHealth []string `codec:"inject_health"`
 	// Health says which events make a GPU unhealthy; nil means the built-in choice.
 	Health *HealthConfig `codec:"health"`
 }
@@ -140,6 +143,7 @@ type settings struct {
 	strategy string
 	replicas int
 	xid      gpuhost.XIDRules
+	inject   []gpuhost.Injection
 }
 
 // defaultConfig is what an empty config block means.
@@ -199,6 +203,9 @@ func (c *Config) validate() (*settings, error) {
 		if s.xid, err = gpuhost.ParseXIDRules(c.Health.XIDIgnore, c.Health.XIDFatal); err != nil {
 			fault("health.%w; give XID numbers or \"all\"", err)
 		}
+	}
+	if s.inject, err = gpuhost.ParseInjections(c.InjectHealth); err != nil {
+		fault("inject_health: %w", err)
 	}
 	return s, errors.Join(faults...)
 }

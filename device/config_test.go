@@ -31,7 +31,7 @@ func TestConfig_everyKey(t *testing.T) {
 	must.Eq(t, Config{
 		Enabled: false, IgnoredGPUIDs: []string{"GPU-fef8089b"}, FingerprintPeriod: "30s",
 		DriverRoot: "/run/nvidia/driver", NVMLLibrary: "/opt/libnvidia-ml.so.1", GroupBy: "instance",
-		AllocationPolicy: "distributed", MIG: "off",
+		AllocationPolicy: "distributed", MIG: "off", InjectHealth: []string{"GPU-1:79"},
 		Sharing: &SharingConfig{Strategy: "time-slicing", Replicas: 4, RenameByDefault: true, FailRequestsGreaterThanOne: true},
 		Health:  &HealthConfig{XIDIgnore: []string{"13", "all"}, XIDFatal: []string{"45", "48"}},
 	}, parse(t, `config {
@@ -43,6 +43,7 @@ func TestConfig_everyKey(t *testing.T) {
 		group_by           = "instance"
 		allocation_policy  = "distributed"
 		mig                = "off"
+		inject_health      = ["GPU-1:79"]
 		sharing {
 			strategy                       = "time-slicing"
 			replicas                       = 4
@@ -149,6 +150,7 @@ func TestConfig_rules(t *testing.T) {
 		{"both strategies", func(c *Config) { c.Sharing = &SharingConfig{Strategy: "mps,time-slicing", Replicas: 4} },
 			`sharing.strategy "mps,time-slicing" must be "none", "time-slicing" or "mps"`},
 		{"xids", func(c *Config) { c.Health = &HealthConfig{XIDIgnore: []string{"all"}, XIDFatal: []string{"48"}} }, ""},
+		{"no injection", func(c *Config) { c.InjectHealth = []string{"79"} }, `inject_health: "79" is not "<GPU UUID>:<XID>", such as "GPU-`},
 		{"no xid", func(c *Config) { c.Health = &HealthConfig{XIDFatal: []string{"ecc"}} }, `health.xid_fatal: "ecc" is neither an XID number nor "all"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

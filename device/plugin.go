@@ -137,7 +137,7 @@ func (p *Plugin) checkIgnored(s *settings) error {
 func (p *Plugin) openHost(s *settings) (host, error) {
 	h, err := p.open(gpuhost.Config{
 		DriverRoot: s.DriverRoot, NVMLLibrary: s.NVMLLibrary, Logger: p.log,
-		HealthyAfter: quietPeriods * s.period, XID: s.xid,
+		HealthyAfter: quietPeriods * s.period, XID: s.xid, Inject: s.inject,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("plugin config: %w", err)

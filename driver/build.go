@@ -70,7 +70,13 @@ func (d *Driver) emptyParts(cfg *config.Plugin) *parts {
 // addHost adds the GPU host, its driver volumes and what answers about them.
 func (d *Driver) addHost(p *parts) error {
 	g := p.config.GPU
-	host, err := gpuhost.Open(gpuhost.Config{DriverRoot: g.DriverRoot, NVMLLibrary: g.NVMLLibrary, Logger: d.logger.Named("gpuhost")})
+	injections, err := gpuhost.ParseInjections(g.InjectHealth)
+	if err != nil {
+		return fmt.Errorf("plugin config: gpu.inject_health: %w", err)
+	}
+	host, err := gpuhost.Open(gpuhost.Config{
+		DriverRoot: g.DriverRoot, NVMLLibrary: g.NVMLLibrary, Inject: injections, Logger: d.logger.Named("gpuhost"),
+	})
 	if err != nil {
 		return fmt.Errorf("plugin config: gpu: %w", err)
 	}

@@ -136,6 +136,28 @@ func TestUnhealthyGPU(t *testing.T) {
 	must.Eq(t, api.AllocClientStatusRunning, fresh.ClientStatus)
 }
 
+// TestRehearsedFault: an XID event that the operator has played shows on the node and
+// in the metrics as a real one (cases MET-06).
+func TestRehearsedFault(t *testing.T) {
+	const host = "k80x4-352"
+	profile, err := simhost.LoadProfile(host, "")
+	must.NoError(t, err)
+	uuid := profile.UUIDs()[2]
+	s := newSite(t, host, func(cfg *harness.AgentConfig) {
+		inject := fmt.Sprintf("inject_health = [%q]", uuid+":79")
+		cfg.DeviceConfig, cfg.DriverGPU = inject, inject
+		cfg.FingerprintPeriod = "10s" // as for TestUnhealthyGPU
+	})
+	must.NoError(t, harness.Eventually(s.ctx, 30*time.Second, func() error { return s.healthyGPUs(3) }))
+	want := fmt.Sprintf("gpu_xid_total{uuid=%q,xid=\"79\"} 1\n", uuid)
+	must.NoError(t, harness.Eventually(s.ctx, 30*time.Second, func() error {
+		if text := httpGet(t, "/metrics"); !strings.Contains(text, want) {
+			return fmt.Errorf("no %q in the metrics", want)
+		}
+		return nil
+	}))
+}
+
 // TestGPUByUUID: with group_by = "instance" a constraint places exactly one card.
 func TestGPUByUUID(t *testing.T) {
 	s := newSite(t, "k80x4-352", func(cfg *harness.AgentConfig) { cfg.DeviceConfig = `group_by = "instance"` })

@@ -37,6 +37,7 @@ func (h *Host) attendEvents(s *session) {
 	if !h.watchers.any() {
 		return
 	}
+	h.inject(s)
 	gpus := make(map[uintptr]identity)
 	for _, slot := range s.slots {
 		if slot.handle != 0 {

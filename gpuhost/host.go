@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,8 @@ type Config struct {
 	// XID says which XID events make a GPU unhealthy; the zero value is the
 	// built-in choice.
 	XID XIDRules
+	// Inject are XID events to play, each once. They need a watcher, as real ones.
+	Inject []Injection
 }
 
 // Host is one GPU host. Safe for concurrent use.
@@ -64,6 +67,7 @@ type Host struct {
 	mismatchTime time.Time
 	cuda         cudaState
 	told         *string          // the reason that was logged last
+	injections   []Injection      // that were not played yet
 	lastID       map[int]identity // who was at an index last
 	known        map[string]GPU   // every GPU that was ever seen, by bus id
 
@@ -105,7 +109,7 @@ func Open(cfg Config) (*Host, error) {
 		cfg: cfg, root: root(filepath.Clean(cfg.DriverRoot)), log: cfg.Logger,
 		hostLane: newLane(cfg.CallLimit),
 		facts:    make(map[factKey]knownFacts), lastID: make(map[int]identity),
-		known:  make(map[string]GPU),
+		known: make(map[string]GPU), injections: slices.Clone(cfg.Inject),
 		faults: make(map[string]fault), done: make(map[string]bool),
 		xids: make(map[string]map[uint64]uint64),
 	}

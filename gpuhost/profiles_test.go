@@ -204,6 +204,27 @@ func TestXIDs(t *testing.T) {
 	inventory(t, host, unhealthy(0))
 }
 
+// TestInject: an event that is played has the same effect as one of the driver, once
+// (cases MET-06).
+func TestInject(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100x8-535")
+	uuid := open(t, sim).Inventory(context.Background()).GPUs[1].UUID
+	host := open(t, sim, func(c *gpuhost.Config) {
+		c.HealthyAfter = 10 * time.Millisecond
+		c.Inject = []gpuhost.Injection{{UUID: uuid, XID: 94}, {UUID: "GPU-elsewhere", XID: 79}, {UUID: uuid, XID: 79}}
+	})
+	host.Inventory(context.Background())
+	must.MapEmpty(t, host.XIDs(), must.Sprint("nobody watches"))
+	changed, stop := host.Watch()
+	defer stop()
+	host.Look()
+	<-changed
+	must.Eq(t, map[string]map[uint64]uint64{uuid: {94: 1, 79: 1}}, host.XIDs())
+	inventory(t, host, unhealthy())
+	must.Eq(t, map[string]map[uint64]uint64{uuid: {94: 1, 79: 1}}, host.XIDs())
+}
+
 // TestRowRemapping: what the card says of its memory decides, also after a
 // restart of ours (cases DEV-15).
 func TestRowRemapping(t *testing.T) {

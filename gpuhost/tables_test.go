@@ -162,6 +162,16 @@ func TestXIDRules(t *testing.T) {
 	must.ErrorContains(t, err, `xid_fatal: "-1"`)
 }
 
+func TestParseInjections(t *testing.T) {
+	got, err := ParseInjections([]string{"GPU-1:79", "GPU-2:13"})
+	must.NoError(t, err)
+	must.Eq(t, []Injection{{"GPU-1", 79}, {"GPU-2", 13}}, got)
+	for _, word := range []string{"", "79", "GPU-1", "GPU-1:", "GPU-1:x", "MIG-1:79", "GPU-1:-1", "GPU-1:79:1"} {
+		_, err := ParseInjections([]string{word})
+		must.ErrorContains(t, err, `is not "<GPU UUID>:<XID>"`, must.Sprint(word))
+	}
+}
+
 func TestParseInformation(t *testing.T) {
 	id, ok := parseInformation("Model: \t\t Tesla K80\nIRQ:   \t\t 82\nGPU UUID: \t GPU-1ab7d8d0-6f1e\nBus Location: \t 0000:06:00.0\nDevice Minor: \t 3\n")
 	must.True(t, ok)

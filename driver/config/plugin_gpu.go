@@ -6,6 +6,8 @@ package config
 import (
 	"net"
 	"strconv"
+
+	"github.com/gpu-docker/gpu-docker/gpuhost"
 )
 
 // Accepted words and defaults of the block gpu.
@@ -58,6 +60,7 @@ var gpuKeys = keys{
 	"capabilities":      attrOr("capabilities", "list(string)", `["`+defaultCapability+`"]`),
 	"api_address":       attrOr("api_address", "string", `"`+defaultAPIAddress+`"`),
 	"job_mapping_dir":   attrOr("job_mapping_dir", "string", `""`),
+	"inject_health":     attr("inject_health", "list(string)"),
 	"requirements":      attrOr("requirements", "string", `"`+RequirementsEnforce+`"`),
 	"allow_override":    attrOr("allow_override", "bool", "true"),
 	"injection":         attrOr("injection", "string", `"`+InjectionVolume+`"`),
@@ -87,6 +90,8 @@ type GPU struct {
 	// JobMappingDir gets a file for each GPU in use that names its allocations;
 	// empty means none (cases MET-05).
 	JobMappingDir string `codec:"job_mapping_dir"`
+	// InjectHealth are XID events to play, "<GPU UUID>:<XID>" (gpuhost.Injection).
+	InjectHealth []string `codec:"inject_health"`
 	// Requirements is RequirementsEnforce, RequirementsWarn or RequirementsIgnore.
 	Requirements string `codec:"requirements"`
 	// AllowOverride lets a job choose a weaker setting than Requirements.
@@ -145,6 +150,9 @@ func (g *GPU) validate(f *faults) {
 	}
 	for _, c := range g.Capabilities {
 		f.oneOf("gpu.capabilities", c, knownCapabilities...)
+	}
+	if _, err := gpuhost.ParseInjections(g.InjectHealth); err != nil {
+		f.add("gpu.inject_health", "%v", err)
 	}
 	g.validateAddress(f)
 	g.Defaults.validate(f)

@@ -85,7 +85,7 @@ func TestPlugin_AllOptions(t *testing.T) {
 		GPU: GPU{
 			DriverRoot: "/run/nvidia/driver", NVMLLibrary: "/opt/libnvidia-ml.so.1",
 			VolumeMode: VolumeModeBind, VolumesPath: "/srv/volumes", VolumeSocketDir: "/srv/plugins",
-			VolumeFiles: "copy", Capabilities: []string{"compute", "utility"}, JobMappingDir: "/run/jobs",
+			VolumeFiles: "copy", Capabilities: []string{"compute", "utility"}, JobMappingDir: "/run/jobs", InjectHealth: []string{"GPU-1:79"},
 			Requirements: RequirementsWarn, Injection: InjectionCDI,
 			Defaults: GPUDefaults{ShmSizeBytes: 18, IPCMode: "host", Init: true, Ulimit: StringMap{"memlock": "-1"}},
 		},
@@ -154,6 +154,7 @@ func TestPlugin_Rules(t *testing.T) {
 		{"plugin mode needs a socket", `gpu { volume_mode = "plugin" }`, `gpu { volume_mode = "plugin" volume_socket_dir = "" }`, `gpu.volume_socket_dir: must not be empty with volume_mode = "plugin"`},
 		{"volume_socket_dir", `gpu { volume_socket_dir = "/x" }`, `gpu { volume_socket_dir = "./x" }`, `gpu.volume_socket_dir: "./x" must be absolute`},
 		{"job_mapping_dir", `gpu { job_mapping_dir = "/x" }`, `gpu { job_mapping_dir = "jobs" }`, `gpu.job_mapping_dir: "jobs" must be absolute; use for example "/run/gpu-docker-jobs"`},
+		{"inject_health", `gpu { inject_health = ["GPU-1:79"] }`, `gpu { inject_health = ["GPU-1"] }`, `gpu.inject_health: "GPU-1" is not "<GPU UUID>:<XID>"`},
 		{"volume_mode", `gpu { volume_mode = "bind" }`, `gpu { volume_mode = "copy" }`, `gpu.volume_mode: "copy" is not known; use one of "plugin", "bind"`},
 		{"volume_files", `gpu { volume_files = "link" }`, `gpu { volume_files = "move" }`, `gpu.volume_files: "move" is not known; use one of "auto", "link", "copy"`},
 		{"capabilities", `gpu { capabilities = ["video"] }`, `gpu { capabilities = ["display"] }`, `gpu.capabilities: "display" is not known; use one of "all", "compute"`},

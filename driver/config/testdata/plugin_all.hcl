@@ -68,6 +68,7 @@ gpu {
   volume_socket_dir = "/srv/plugins"
   volume_files      = "copy"
   job_mapping_dir   = "/run/jobs"
+  inject_health     = ["GPU-1:79"]
   capabilities      = ["compute", "utility"]
   api_address       = ""
   requirements      = "warn"
