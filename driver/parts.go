@@ -110,7 +110,9 @@ func (p *parts) close() {
 	if p.images != nil {
 		p.images.Close()
 	}
-	p.host.Close()
+	// NVML may wait for events for 2 s yet. That is as long as an agent waits for a
+	// plugin's end before it kills it.
+	go p.host.Close()
 	if p.engine != nil {
 		if err := p.engine.Close(); err != nil {
 			p.logger.Debug("closing the engine client", "error", err)

@@ -38,7 +38,7 @@ type site struct {
 // ownerLabel marks our containers.
 const ownerLabel = "io.github.gpu-docker.alloc_id"
 
-// The images of the stories; each is made once a story and removed after it.
+// The images of the stories.
 const (
 	imagePlain   = "gpu-docker-e2e/plain:1"    // says nothing of GPUs
 	imageCUDA75  = "gpu-docker-e2e/cuda:7.5"   // as nvidia/cuda:7.5 labels itself
@@ -66,10 +66,7 @@ func newGround(t *testing.T, profile string) *site {
 	s.engine, err = harness.EnsureEngine(ctx, t.Logf)
 	must.NoError(t, err)
 	t.Cleanup(s.engine.Close)
-	for _, img := range images {
-		must.NoError(t, s.engine.MakeImage(ctx, img))
-		t.Cleanup(func() { s.engine.RemoveImages(context.Background(), img.Ref) })
-	}
+	must.NoError(t, makeImages(ctx, s.engine))
 	s.gpus, err = simhost.Up(ctx, simhost.Options{Root: s.driverRoot(), Profile: profile})
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, s.gpus.Down()) })
