@@ -112,7 +112,7 @@ func jobMapName(uuid string, inv *gpuhost.Inventory) string {
 // replace writes the files and removes those that would be empty. What earlier
 // processes wrote goes only with exact.
 func (m *jobMap) replace(wanted map[string][]string, exact bool) error {
-	earlier, err := m.earlier(exact)
+	files, err := m.earlier(exact)
 	if err != nil {
 		return err
 	}
@@ -122,11 +122,11 @@ func (m *jobMap) replace(wanted map[string][]string, exact bool) error {
 		}
 	}
 	for name := range wanted {
-		earlier[name] = slices.Compact(slices.Sorted(slices.Values(append(earlier[name], wanted[name]...))))
+		files[name] = slices.Compact(slices.Sorted(slices.Values(append(files[name], wanted[name]...))))
 	}
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(earlier)) {
-		errs = append(errs, m.put(name, earlier[name]))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		errs = append(errs, m.put(name, files[name]))
 	}
 	return errors.Join(errs...)
 }
