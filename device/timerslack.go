@@ -22,15 +22,25 @@ const timerSlack = 2 * time.Millisecond
 // relaxTimers sets the slack of all threads of a process, of which later ones
 // inherit it. It needs CAP_SYS_NICE.
 func relaxTimers(pid int) error {
-	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
-	if err != nil {
-		return fmt.Errorf("timer slack: %w", err)
-	}
-	for _, thread := range threads {
-		err := os.WriteFile(filepath.Join("/proc", thread.Name(), "timerslack_ns"), []byte(strconv.FormatInt(timerSlack.Nanoseconds(), 10)), 0)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the thread has ended
+	relaxed := map[string]bool{}
+	for { // a thread may have begun meanwhile
+		threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
+		if err != nil {
 			return fmt.Errorf("timer slack: %w", err)
 		}
+		before := len(relaxed)
+		for _, thread := range threads {
+			if relaxed[thread.Name()] {
+				continue
+			}
+			relaxed[thread.Name()] = true
+			err := os.WriteFile(filepath.Join("/proc", thread.Name(), "timerslack_ns"), []byte(strconv.FormatInt(timerSlack.Nanoseconds(), 10)), 0)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // the thread has ended
+				return fmt.Errorf("timer slack: %w", err)
+			}
+		}
+		if len(relaxed) == before {
+			return nil
+		}
 	}
-	return nil
 }

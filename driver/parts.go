@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/docker/docker/api/types/system"
 	"github.com/hashicorp/go-hclog"
@@ -97,6 +98,10 @@ type parts struct {
 	claimed map[string]bool
 }
 
+// hostCloseLimit is how long the end of the host's use is waited for. NVML may wait
+// for events for 2 s yet, and that is when an agent kills a plugin that it stops.
+const hostCloseLimit = 250 * time.Millisecond
+
 // close ends the background work. Tasks go on with the engine client they have.
 func (p *parts) close() {
 	p.cancel()
@@ -110,9 +115,12 @@ func (p *parts) close() {
 	if p.images != nil {
 		p.images.Close()
 	}
-	// NVML may wait for events for 2 s yet. That is as long as an agent waits for a
-	// plugin's end before it kills it.
-	go p.host.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		p.host.Close()
+	}()
+	waitFor(context.Background(), closed, hostCloseLimit)
 	if p.engine != nil {
 		if err := p.engine.Close(); err != nil {
 			p.logger.Debug("closing the engine client", "error", err)

@@ -41,6 +41,9 @@ func (d *Driver) wake(p *parts) {
 	}
 	for _, t := range d.tasks.All() {
 		p.images.Adopt(t.state.ImageID, t.cfg.ID)
+		if !t.exited() {
+			p.ledger.Begin(t.cfg.ID, t.allocations())
+		}
 	}
 	p.loop(d, "reaper", func() { d.reap(p.ctx, p) })
 	p.loop(d, "oom", func() { d.watchOOM(p.ctx, p) })

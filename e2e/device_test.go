@@ -146,11 +146,11 @@ func TestRehearsedFault(t *testing.T) {
 	s := newSite(t, host, func(cfg *harness.AgentConfig) {
 		inject := fmt.Sprintf("inject_health = [%q]", uuid+":79")
 		cfg.DeviceConfig, cfg.DriverGPU = inject, inject
-		cfg.FingerprintPeriod = "10s" // as for TestUnhealthyGPU
+		cfg.FingerprintPeriod = "1m" // ill for three of them
 	})
-	must.NoError(t, harness.Eventually(s.ctx, 30*time.Second, func() error { return s.healthyGPUs(3) }))
+	must.NoError(t, harness.Eventually(s.ctx, time.Minute, func() error { return s.healthyGPUs(3) }))
 	want := fmt.Sprintf("gpu_xid_total{uuid=%q,xid=\"79\"} 1\n", uuid)
-	must.NoError(t, harness.Eventually(s.ctx, 30*time.Second, func() error {
+	must.NoError(t, harness.Eventually(s.ctx, time.Minute, func() error {
 		if text := httpGet(t, "/metrics"); !strings.Contains(text, want) {
 			return fmt.Errorf("no %q in the metrics", want)
 		}

@@ -56,8 +56,15 @@ func removeImages() error {
 		return err
 	}
 	defer engine.Close()
+	var left []string
 	for ref := range made {
 		engine.RemoveImages(context.Background(), ref)
+		if _, err := engine.Client.ImageInspect(context.Background(), ref); err == nil {
+			left = append(left, ref)
+		}
+	}
+	if left != nil {
+		return fmt.Errorf("%q; is a container left that uses them?", left)
 	}
 	return nil
 }

@@ -125,11 +125,11 @@ func (h *Host) Close() {
 	h.readings.close()
 	h.work.Lock()
 	defer h.work.Unlock()
+	h.cuda.stop() // first: its process must not outlive a caller that does not wait
 	if h.session != nil {
 		h.end(h.session)
 		h.session = nil
 	}
-	h.cuda.stop()
 }
 
 // Inventory tells what the host has now. It is never nil and never waits longer

@@ -42,8 +42,8 @@ func (h *Host) inject(s *session) {
 				return true
 			}
 		}
-		h.once("inject "+i.UUID, func() {
-			h.log.Warn("the GPU whose XID event is to be played is not there", "uuid", i.UUID, "xid", i.XID)
+		h.once(fmt.Sprintf("inject %s %d", i.UUID, i.XID), func() {
+			h.log.Warn("the GPU of inject_health is not there; \"gpu-docker info\" lists those that are", "uuid", i.UUID, "xid", i.XID)
 		})
 		return false
 	})

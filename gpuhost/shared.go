@@ -30,13 +30,13 @@ type shared[T any] struct {
 // expire before the call, or the last one when that takes longer than the patience
 // or ctx ends first.
 func (s *shared[T]) get(ctx context.Context) T {
-	running := s.start()
-	if running == nil {
-		return s.last()
-	}
 	timer := time.NewTimer(s.patience)
 	defer timer.Stop()
-	for ; running != nil; running = s.start() {
+	for range 2 { // a renewal that began before the call may have missed something
+		running := s.start()
+		if running == nil {
+			return s.last()
+		}
 		select {
 		case <-running:
 		case <-timer.C:

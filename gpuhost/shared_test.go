@@ -42,8 +42,8 @@ func TestShared_expiresDuringRenewal(t *testing.T) {
 	must.Eq(t, 2, s.get(context.Background()), must.Sprint("fresh enough"))
 }
 
-// TestShared_patience: no reader waits longer than it has patience, however often
-// the answer expires.
+// TestShared_patience: no reader waits longer than it has patience, whether or not
+// the answer expired meanwhile.
 func TestShared_patience(t *testing.T) {
 	s, begun, end := renewals(10 * time.Millisecond)
 	answer := make(chan int)

@@ -27,5 +27,5 @@ func TestLibraries(t *testing.T) {
 	}
 	gone := Volume{Name: "nvidia_driver_1", Mountpoint: t.TempDir()}
 	_, err = gone.Libraries()
-	must.ErrorContains(t, err, `volume "nvidia_driver_1"`)
+	must.ErrorContains(t, err, `driver volume "nvidia_driver_1" is damaged`)
 }

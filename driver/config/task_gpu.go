@@ -5,6 +5,7 @@ package config
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -72,6 +73,9 @@ func (g *TaskGPU) validate(f *faults) {
 	g.MountPath = containerDir(f, "gpu.mount_path", g.MountPath, "the driver volume", DefaultMountPath)
 	for i, dir := range g.ExtraLibraryTargets {
 		g.ExtraLibraryTargets[i] = containerDir(f, "gpu.extra_library_targets", dir, "libraries", "/usr/lib/x86_64-linux-gnu")
+		if slices.Contains(g.ExtraLibraryTargets[:i], g.ExtraLibraryTargets[i]) {
+			f.add("gpu.extra_library_targets", "%q is listed twice", g.ExtraLibraryTargets[i])
+		}
 	}
 }
 

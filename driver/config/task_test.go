@@ -264,6 +264,7 @@ func TestTask_Rules(t *testing.T) {
 		{"gpu mount_path", `gpu { mount_path = "/opt/nv" }`, `gpu { mount_path = "nv" }`, `gpu.mount_path: "nv" must be absolute`},
 		{"gpu mount_path root", `gpu { mount_path = "/a" }`, `gpu { mount_path = "/a/.." }`, `gpu.mount_path: "/a/.." cannot hold the driver volume`},
 		{"gpu extra_library_targets", `gpu { extra_library_targets = ["/a", "/b"] }`, `gpu { extra_library_targets = ["/a", "lib"] }`, `gpu.extra_library_targets: "lib" must be absolute; use for example "/usr/lib/x86_64-linux-gnu"`},
+		{"gpu extra_library_targets twice", `gpu { extra_library_targets = ["/a"] }`, `gpu { extra_library_targets = ["/a", "/a/"] }`, `gpu.extra_library_targets: "/a" is listed twice`},
 		{"gpu extra_library_targets root", `gpu { extra_library_targets = ["/a"] }`, `gpu { extra_library_targets = ["/"] }`, `gpu.extra_library_targets: "/" cannot hold libraries`},
 		{"gpu mount_path list", `gpu { mount_path = "/a" }`, `gpu { mount_path = "/a:/b" }`, `gpu.mount_path: "/a:/b" cannot hold the driver volume`},
 		{"gpu on_unhealthy", `gpu { on_unhealthy = "ignore" }`, `gpu { on_unhealthy = "stop" }`, `gpu.on_unhealthy: "stop" is not known; use one of "event", "fail", "ignore"`},

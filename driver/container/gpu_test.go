@@ -97,6 +97,10 @@ func TestGPU_LibraryTargets(t *testing.T) {
 	}
 	must.Eq(t, []string{"/usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.352.39", "/lib/libcuda.so.1", "/lib/libcuda.so.352.39"}, targets)
 
+	in = grant(newInput(t, option+"\nvolumes = [\"local/stub:/usr/lib/libcuda.so.1\"]"))
+	in.GPU.Libraries = libraries
+	must.Len(t, 4, assemble(t, in).HostConfig.Mounts, must.Sprint("the volume, and all libraries but the job's own"))
+
 	must.Nil(t, assemble(t, newInput(t, option)).HostConfig.Mounts, must.Sprint("no GPU, no libraries"))
 	in = grant(newInput(t, option))
 	in.Plugin.GPU.Injection, in.Engine.APIVersion, in.GPU.Volume, in.GPU.Nodes = "cdi", "1.44", nil, nil

@@ -51,7 +51,11 @@ func mountPart(in *Input) (mountSet, findings) {
 		m.mounts = append(m.mounts, *v)
 	}
 	libraries, more := libraryMounts(in)
-	m.mounts = append(m.mounts, libraries...)
+	for _, l := range libraries {
+		if !m.mountsAt(l.Target) { // the job has its own there
+			m.mounts = append(m.mounts, l)
+		}
+	}
 	f.merge(more)
 	f.merge(m.checkTargets())
 	return m, f
@@ -145,6 +149,12 @@ func (m *mountSet) holds(name, target string) bool {
 		f := strings.Split(b, ":")
 		return len(f) == 3 && f[0] == name && path.Clean(f[1]) == target && slices.Contains(strings.Split(f[2], ","), "ro")
 	})
+}
+
+// mountsAt says whether something is mounted at target already.
+func (m *mountSet) mountsAt(target string) bool {
+	return slices.ContainsFunc(m.mounts, func(o mount.Mount) bool { return path.Clean(o.Target) == target }) ||
+		slices.ContainsFunc(m.binds, func(b string) bool { return path.Clean(strings.Split(b, ":")[1]) == target })
 }
 
 // checkTargets refuses two mounts on one place, as the engine would after the pull.

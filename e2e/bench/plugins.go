@@ -35,6 +35,9 @@ func measurePlugins(ctx context.Context, bin string, n sizes) (text string, err 
 	var b strings.Builder
 	fmt.Fprintf(&b, "Eight GPUs, no task, %v:\n\n| process | share of one processor, %% | resident, MiB |\n| --- | --- | --- |\n", n.quiet)
 	for _, role := range slices.Sorted(maps.Keys(after)) {
+		if _, there := before[role]; !there {
+			return "", fmt.Errorf("%s was started only during the measurement", role)
+		}
 		share := 100 * (after[role].cpu - before[role].cpu) / n.quiet.Seconds()
 		fmt.Fprintf(&b, "| %s | %.2f | %.1f |\n", role, share, after[role].rss)
 	}

@@ -40,25 +40,28 @@ type jobMap struct {
 // mapLine is one line of a file.
 type mapLine struct{ file, alloc string }
 
-// write makes the directory tell who holds what. Devices that the inventory does
-// not have get no file. Files that are not named like ours are left alone.
+// write makes the directory tell who holds what. A device that the inventory does
+// not have, as while the driver does not answer, gets no file; what the directory
+// tells of its allocation stays. Files that are not named like ours are left alone.
 func (m *jobMap) write(held []restapi.Allocation, inv *gpuhost.Inventory, now time.Time) error {
-	if m.dir == "" || inv == nil && len(held) > 0 { // the driver does not answer just now
+	if m.dir == "" {
 		return nil
 	}
-	wanted := jobMapLines(held, inv)
+	wanted, unknown := jobMapLines(held, inv)
 	settled := !now.Before(m.settled)
 	if !settled {
 		m.note(wanted)
 	}
-	if m.written != nil && maps.EqualFunc(wanted, m.written, slices.Equal) {
+	if m.written != nil && len(unknown) == 0 && maps.EqualFunc(wanted, m.written, slices.Equal) {
 		return nil
 	}
-	if err := m.replace(wanted, settled); err != nil {
+	keep := func(l mapLine) bool { return unknown[l.alloc] || !settled && !m.seen[l] }
+	if err := m.replace(wanted, keep); err != nil {
 		m.written = nil
 		return fmt.Errorf("gpu.job_mapping_dir %q: %w", m.dir, err)
 	}
-	if settled { // else there may be lines to take away later
+	m.written = nil
+	if settled && len(unknown) == 0 { // else there may be lines to take away later
 		m.written, m.seen = wanted, nil
 	}
 	return nil
@@ -76,19 +79,22 @@ func (m *jobMap) note(wanted map[string][]string) {
 	}
 }
 
-// jobMapLines are the lines of each file, sorted.
-func jobMapLines(held []restapi.Allocation, inv *gpuhost.Inventory) map[string][]string {
-	lines := map[string][]string{}
+// jobMapLines are the lines of each file, sorted, and the allocations with a device
+// that cannot be named now.
+func jobMapLines(held []restapi.Allocation, inv *gpuhost.Inventory) (lines map[string][]string, unknown map[string]bool) {
+	lines, unknown = map[string][]string{}, map[string]bool{}
 	for _, h := range held {
 		if name := jobMapName(h.UUID, inv); name != "" {
 			lines[name] = append(lines[name], h.AllocID)
+		} else {
+			unknown[h.AllocID] = true
 		}
 	}
 	for name := range lines {
 		slices.Sort(lines[name])
 		lines[name] = slices.Compact(lines[name])
 	}
-	return lines
+	return lines, unknown
 }
 
 func jobMapName(uuid string, inv *gpuhost.Inventory) string {
@@ -109,10 +115,10 @@ func jobMapName(uuid string, inv *gpuhost.Inventory) string {
 	return ""
 }
 
-// replace writes the files and removes those that would be empty. What earlier
-// processes wrote goes only with exact.
-func (m *jobMap) replace(wanted map[string][]string, exact bool) error {
-	files, err := m.earlier(exact)
+// replace writes the files, with those of their lines that are to be kept, and
+// removes files that would be empty.
+func (m *jobMap) replace(wanted map[string][]string, keep func(mapLine) bool) error {
+	files, err := m.kept(keep)
 	if err != nil {
 		return err
 	}
@@ -131,27 +137,23 @@ func (m *jobMap) replace(wanted map[string][]string, exact bool) error {
 	return errors.Join(errs...)
 }
 
-// earlier names the files that are there, with their lines of other processes
-// unless those are to go.
-func (m *jobMap) earlier(exact bool) (map[string][]string, error) {
+// kept names the files that are there, with the lines that are to be kept.
+func (m *jobMap) kept(keep func(mapLine) bool) (map[string][]string, error) {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	files := map[string][]string{}
 	for _, e := range entries {
-		if !jobMapFile.MatchString(e.Name()) {
+		name := e.Name()
+		if !e.Type().IsRegular() || !jobMapFile.MatchString(name) {
 			continue
 		}
-		files[e.Name()] = nil
-		if exact {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(m.dir, e.Name()))
+		text, err := os.ReadFile(filepath.Join(m.dir, name))
 		if err != nil {
 			return nil, err
 		}
-		files[e.Name()] = slices.DeleteFunc(strings.Fields(string(text)), func(alloc string) bool { return m.seen[mapLine{e.Name(), alloc}] })
+		files[name] = slices.DeleteFunc(strings.Fields(string(text)), func(alloc string) bool { return !keep(mapLine{name, alloc}) })
 	}
 	return files, nil
 }
