@@ -32,7 +32,7 @@ func TestTaskLogs(t *testing.T) {
 				cfg.DriverConfig = fmt.Sprintf("logs {\n collector = %q\n max_files = 4\n max_file_size = 1\n}", collector)
 			})
 			t.Run("short tasks", func(t *testing.T) { s.under(t).shortTasks() })
-			t.Run("rotation", func(t *testing.T) { s.under(t).rotation() })
+			t.Run("rotation", func(t *testing.T) { s.under(t).rotation(collector) })
 			t.Run("follow", func(t *testing.T) { s.under(t).follow() })
 			t.Run("kills", func(t *testing.T) { s.under(t).killedWhileLogging() })
 			t.Run("processes", func(t *testing.T) { s.under(t).logProcesses(collector) })
@@ -145,8 +145,9 @@ func counted(text string, first, last int) error {
 	return nil
 }
 
-// rotation: the oldest files go, the rest is whole.
-func (s *site) rotation() {
+// rotation: the oldest files go, the rest is whole. Nomad's collector now and then
+// goes on with a line in the next file; ours does not.
+func (s *site) rotation(collector string) {
 	t := s.T
 	const last = 900_000 // 6.2 MB
 	_, err := s.agent.Run(job{name: "rotation", kind: "batch", image: imagePlain, script: fmt.Sprintf("exec seq 1 %d", last), more: rotating}.hcl())
@@ -162,13 +163,19 @@ func (s *site) rotation() {
 		content, err := os.ReadFile(name)
 		must.NoError(t, err)
 		must.LessEq(t, 1<<20, len(content))
-		must.True(t, strings.HasSuffix(string(content), "\n"), must.Sprintf("%s ends in the middle of a line", name))
+		if collector == "driver" {
+			must.True(t, strings.HasSuffix(string(content), "\n"), must.Sprintf("%s ends in the middle of a line", name))
+		}
 		text.Write(content)
 	}
-	line, _, _ := strings.Cut(text.String(), "\n")
+	kept := text.String()
+	if collector == "nomad" {
+		_, kept, _ = strings.Cut(kept, "\n") // may be the end of a line
+	}
+	line, _, _ := strings.Cut(kept, "\n")
 	first, err := strconv.Atoi(line)
 	must.NoError(t, err)
-	must.NoError(t, counted(text.String(), first, last))
+	must.NoError(t, counted(kept, first, last))
 	// Nomad's collector begins a new file rather than split what it has in hand.
 	must.GreaterEq(t, 3<<20-64<<10, text.Len(), must.Sprint("more than one file's worth was removed too early"))
 	t.Logf("kept %d … %d in %d bytes", first, last, text.Len())

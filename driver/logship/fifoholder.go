@@ -20,7 +20,7 @@ import (
 
 const (
 	// holderIdle is how long a holder that holds nothing waits for work.
-	holderIdle = 3 * time.Second
+	holderIdle = 2 * time.Second
 	// holderSweep is how often a holder looks for pipes that were deleted.
 	holderSweep = time.Minute
 	// holderMemory makes the runtime of an idle holder collect early, in bytes.
