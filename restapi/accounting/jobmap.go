@@ -56,11 +56,10 @@ func (m *jobMap) write(held []restapi.Allocation, inv *gpuhost.Inventory, now ti
 		return nil
 	}
 	keep := func(l mapLine) bool { return unknown[l.alloc] || !settled && !m.seen[l] }
-	if err := m.replace(wanted, keep); err != nil {
-		m.written = nil
-		return fmt.Errorf("gpu.job_mapping_dir %q: %w", m.dir, err)
-	}
 	m.written = nil
+	if err := m.replace(wanted, keep); err != nil {
+		return fmt.Errorf("gpu.job_mapping_dir %q: %w; make it writable for the agent", m.dir, err)
+	}
 	if settled && len(unknown) == 0 { // else there may be lines to take away later
 		m.written, m.seen = wanted, nil
 	}
@@ -92,7 +91,7 @@ func jobMapLines(held []restapi.Allocation, inv *gpuhost.Inventory) (lines map[s
 	}
 	for name := range lines {
 		slices.Sort(lines[name])
-		lines[name] = slices.Compact(lines[name])
+		lines[name] = slices.Compact(lines[name]) // a scrape fails on an id that comes twice
 	}
 	return lines, unknown
 }
