@@ -7,8 +7,11 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,6 +159,24 @@ func TestRehearsedFault(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// TestRehearsedFaultUnderATask: a task that was running before the rehearsal does
+// what its job says.
+func TestRehearsedFaultUnderATask(t *testing.T) {
+	s := newSite(t, "k80x4-352", nil)
+	alloc := s.run(job{name: "leave", image: imageCUDA75, script: gpuView, gpus: 1, config: `gpu { on_unhealthy = "fail" }`})
+	s.agent.Stop(syscall.SIGTERM)
+	file := filepath.Join(s.dir, "gpu-docker-test.hcl")
+	config, err := os.ReadFile(file)
+	must.NoError(t, err)
+	rehearsal := strings.Replace(string(config), "    gpu {\n", fmt.Sprintf("    gpu {\n      inject_health = [%q]\n", reserved(alloc)[0]+":79"), 1)
+	must.NotEq(t, string(config), rehearsal)
+	must.NoError(t, os.WriteFile(file, []byte(rehearsal), 0o600))
+	must.NoError(t, s.agent.Start(s.ctx))
+	_, err = s.agent.WaitAlloc(s.ctx, "leave", api.AllocClientStatusFailed)
+	must.NoError(t, err)
+	must.StrContains(t, eventsOf(s, alloc), "Xid 79")
 }
 
 // TestGPUByUUID: with group_by = "instance" a constraint places exactly one card.
