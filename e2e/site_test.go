@@ -38,6 +38,9 @@ type site struct {
 // ownerLabel marks our containers.
 const ownerLabel = "io.github.gpu-docker.alloc_id"
 
+// volumeTrees is where the driver volumes are, by version.
+const volumeTrees = "/var/lib/nvidia-docker/volumes/nvidia_driver/"
+
 // The images of the stories.
 const (
 	imagePlain   = "gpu-docker-e2e/plain:1"    // says nothing of GPUs
@@ -113,6 +116,7 @@ func (s *site) end() {
 		s.removeDriverVolumes(ctx),
 		s.nothingLeft("driver volumes", func() []string { return s.driverVolumes(ctx) }),
 		s.agent.Close(ctx), // the engine would look for their driver for 15 s, and list none
+		removeRebuilt(),
 		s.nothingLeft("plugin processes", s.pluginProcesses),
 	)
 	if err != nil || s.Failed() {
@@ -190,6 +194,16 @@ func (s *site) removeDriverVolumes(ctx context.Context) error {
 		errs = append(errs, s.engine.Client.VolumeRemove(ctx, name, false))
 	}
 	return errors.Join(errs...)
+}
+
+// removeRebuilt removes the volume of the loaded driver that a fingerprint may have
+// built again between the removal of all volumes and the end of the agent.
+func removeRebuilt() error {
+	rebuilt, err := filepath.Glob(volumeTrees + "*")
+	for _, tree := range rebuilt {
+		err = errors.Join(err, os.RemoveAll(tree))
+	}
+	return err
 }
 
 // pluginProcesses are processes that run our program out of the plugin folder.

@@ -41,9 +41,8 @@ func TestDriverUpgrade(t *testing.T) {
 	fresh := s.run(job{name: "fresh", image: imageCUDA75, script: gpuView, gpus: 1})
 	must.Len(t, 1, s.view(fresh).smi)
 
-	const volumes = "/var/lib/nvidia-docker/volumes/nvidia_driver/"
-	must.Eq(t, []string{"bind  " + volumes + "352.39 rw=false"}, volumeMounts(s.inspect(old.ID)))
-	must.Eq(t, []string{"bind  " + volumes + "361.48 rw=false"}, volumeMounts(s.inspect(fresh.ID)))
+	must.Eq(t, []string{"bind  " + volumeTrees + "352.39 rw=false"}, volumeMounts(s.inspect(old.ID)))
+	must.Eq(t, []string{"bind  " + volumeTrees + "361.48 rw=false"}, volumeMounts(s.inspect(fresh.ID)))
 	text, err := harness.Docker(s.ctx, "exec", s.inspect(old.ID).ID, "ls", "/usr/local/nvidia/lib64/libcuda.so.352.39")
 	must.NoError(t, err, must.Sprint(text))
 
@@ -64,7 +63,7 @@ func TestDriverUpgrade(t *testing.T) {
 
 	must.NoError(t, s.agent.StopJob(s.ctx, "old"))
 	must.NoError(t, harness.Eventually(s.ctx, 2*time.Minute, func() error {
-		if _, err := os.Stat(volumes + "352.39"); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(volumeTrees + "352.39"); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		return errors.New("the old driver's volume is still there")
