@@ -93,28 +93,28 @@ static const char *injected(const char *kind, int call, int gpu)
 	return value ? value : sim_text("%s.%s.all", kind, sim_call_names[call]);
 }
 
-static long long now_ms(void)
+long long sim_now(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
 /* Waits as long as a slowed call takes, in slices, so that a shortened delay
  * ends a waiting call too. Has the lock before and after, not while it waits. */
 static void delay(int call, int gpu)
 {
-	const long long start = now_ms();
+	const long long start = sim_now();
 	for (;;) {
 		const char *value = injected("slow", call, gpu);
 		if (!value)
 			return;
-		long long left = start + strtoll(value, NULL, 10) - now_ms();
+		long long left = start + strtoll(value, NULL, 10) * 1000000LL - sim_now();
 		if (left <= 0)
 			return;
-		if (left > 50)
-			left = 50;
-		struct timespec slice = {0, left * 1000000};
+		if (left > 50000000)
+			left = 50000000;
+		struct timespec slice = {0, left};
 		pthread_mutex_unlock(&sim_lock);
 		nanosleep(&slice, NULL);
 		pthread_mutex_lock(&sim_lock);

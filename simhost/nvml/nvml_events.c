@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MAX_SETS 256
@@ -147,17 +146,11 @@ static nvmlReturn_t look(int call, nvmlEventSet_t set, nvmlEventData_t *event, i
 	return nvml_end(newly_lost(set) ? NVML_ERROR_GPU_IS_LOST : NVML_ERROR_TIMEOUT);
 }
 
-static long long now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
-}
-
 /* Sleeps until something in the state directory changes, the library stops, or
- * the time is over. Without a watch it looks every 20 ms. */
+ * the nanoseconds left are over. Without a watch it looks every 20 ms. */
 static void sleep_for_news(int watch, long long left)
 {
+	left = (left + 999999) / 1000000; /* upwards: poll must not end before the time */
 	struct pollfd polled[2] = {{watch, POLLIN, 0}, {nvml_stop_fd(), POLLIN, 0}};
 	if (watch < 0 && left > 20 && !sim_contained())
 		left = 20;
@@ -170,14 +163,14 @@ static void sleep_for_news(int watch, long long left)
 
 static nvmlReturn_t wait_event(int call, nvmlEventSet_t set, nvmlEventData_t *event, unsigned int timeout)
 {
-	const long long end = now_ms() + timeout;
+	const long long end = sim_now() + timeout * 1000000LL;
 	int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (watch >= 0 && inotify_add_watch(watch, sim_state_dir(), IN_MODIFY | IN_MOVED_TO | IN_DELETE_SELF) < 0) {
 		close(watch);
 		watch = -1;
 	}
 	nvmlReturn_t answer = look(call, set, event, 1);
-	for (long long left; answer == NVML_ERROR_TIMEOUT && (left = end - now_ms()) > 0;) {
+	for (long long left; answer == NVML_ERROR_TIMEOUT && (left = end - sim_now()) > 0;) {
 		sleep_for_news(watch, left);
 		answer = look(call, set, event, 0);
 	}

@@ -37,6 +37,9 @@ enum sim_trouble {
 enum sim_trouble sim_begin(int call, int gpu, int *code);
 void sim_end(void);
 
+/* Nanoseconds of the monotonic clock. */
+long long sim_now(void);
+
 /* The rest needs the lock. */
 
 /* The value of a key of the host's state; NULL when the host does not tell it. */
