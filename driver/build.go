@@ -59,7 +59,7 @@ func (d *Driver) emptyParts(cfg *config.Plugin) *parts {
 	ctx, cancel := context.WithCancel(d.ctx)
 	p := &parts{
 		logger: d.logger, config: cfg, ctx: ctx, cancel: cancel,
-		state: newStateFile(d.stateDir, d.logger), claimed: map[string]bool{},
+		state: newStateFile(d.stateDir, d.logger), claimed: map[string]bool{}, volumeLeft: make(chan struct{}, 1),
 	}
 	p.ledger = accounting.New(accounting.Config{
 		Host: p, File: filepath.Join(d.stateDir, "accounting.jsonl"), JobMappingDir: cfg.GPU.JobMappingDir, Logger: d.logger,

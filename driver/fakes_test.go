@@ -79,6 +79,7 @@ type fakeHost struct {
 	mu       sync.Mutex // guards everything below
 	inv      gpuhost.Inventory
 	readings gpuhost.Readings
+	changed  chan struct{} // what Watch gives; nil never tells anything
 }
 
 // twoGPUs is a host with driver 535.104.05 and GPUs whose minors run backwards.
@@ -101,7 +102,7 @@ func (h *fakeHost) Inventory(context.Context) *gpuhost.Inventory {
 	return &inv
 }
 
-func (h *fakeHost) Watch() (<-chan struct{}, func()) { return nil, func() {} }
+func (h *fakeHost) Watch() (<-chan struct{}, func()) { return h.changed, func() {} }
 
 func (h *fakeHost) Readings(context.Context) *gpuhost.Readings {
 	h.mu.Lock()

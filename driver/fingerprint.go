@@ -22,8 +22,8 @@ const (
 )
 
 // Fingerprint tells the agent what this driver offers: at once, every 30 s, and
-// when what is served or the driver volume changes, until ctx or the plugin ends. The first call starts the servers and the
-// background loops.
+// when the NVIDIA driver, what is served or the driver volume changes, until ctx or
+// the plugin ends. The first call starts the servers and the background loops.
 func (d *Driver) Fingerprint(ctx context.Context) (<-chan *drivers.Fingerprint, error) {
 	if _, err := d.awake(); err != nil {
 		return nil, err

@@ -29,18 +29,46 @@ func (p *parts) healthText() string {
 	return drivers.DriverHealthy
 }
 
+// nvidiaFacts are what an inventory brings into the fingerprint; zero without a driver.
+type nvidiaFacts struct {
+	driver, cuda string
+	gpus         int
+}
+
+func nvidiaFactsOf(inv *gpuhost.Inventory) nvidiaFacts {
+	if inv.Driver.Version == "" {
+		return nvidiaFacts{}
+	}
+	return nvidiaFacts{inv.Driver.Version, inv.Driver.CUDA.String(), len(inv.GPUs)}
+}
+
+// lastNVIDIA is what the last probe of a healthy engine found.
+func (d *Driver) lastNVIDIA() nvidiaFacts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.nvidia
+}
+
+func (d *Driver) noteNVIDIA(found nvidiaFacts) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nvidia = found
+}
+
 // gpuAttributes tell what jobs may constrain on; absent without an NVIDIA driver.
 func (d *Driver) gpuAttributes(p *parts, inv *gpuhost.Inventory) map[string]*pstructs.Attribute {
 	attrs := map[string]*pstructs.Attribute{}
-	if inv.Driver.Version == "" {
+	found := nvidiaFactsOf(inv)
+	d.noteNVIDIA(found)
+	if found == (nvidiaFacts{}) {
 		return attrs
 	}
-	attrs[attrPrefix+"nvidia_driver"] = pstructs.NewStringAttribute(inv.Driver.Version)
-	if cuda := inv.Driver.CUDA.String(); cuda != "" {
-		attrs[attrPrefix+"cuda"] = pstructs.NewStringAttribute(cuda)
+	attrs[attrPrefix+"nvidia_driver"] = pstructs.NewStringAttribute(found.driver)
+	if found.cuda != "" {
+		attrs[attrPrefix+"cuda"] = pstructs.NewStringAttribute(found.cuda)
 	}
-	attrs[attrPrefix+"gpus"] = pstructs.NewStringAttribute(strconv.Itoa(len(inv.GPUs)))
-	if name := d.presentVolume(p, inv.Driver.Version); name != "" {
+	attrs[attrPrefix+"gpus"] = pstructs.NewStringAttribute(strconv.Itoa(found.gpus))
+	if name := d.presentVolume(p, found.driver); name != "" {
 		attrs[attrPrefix+"volume"] = pstructs.NewStringAttribute(name)
 	} else {
 		d.prebuildVolume(p)

@@ -15,7 +15,8 @@ import (
 // gpuWatchPeriod is how often the GPUs of running tasks are looked at.
 const gpuWatchPeriod = 5 * time.Second
 
-// watchGPUs tells tasks that their GPU turned unhealthy, until ctx ends.
+// watchGPUs tells tasks that their GPU turned unhealthy, and the fingerprint streams
+// that another driver was loaded, until ctx ends.
 func (d *Driver) watchGPUs(ctx context.Context, p *parts) {
 	changed, stop := p.host.Watch() // without it no XID event is waited for
 	defer stop()
@@ -28,6 +29,9 @@ func (d *Driver) watchGPUs(ctx context.Context, p *parts) {
 			d.checkGPUs(ctx, p, told)
 		case <-changed:
 			d.checkGPUs(ctx, p, told)
+			if nvidiaFactsOf(p.host.Inventory(ctx)) != d.lastNVIDIA() {
+				d.refresh.Now()
+			}
 		case <-ctx.Done():
 			return
 		}

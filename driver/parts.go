@@ -88,6 +88,8 @@ type parts struct {
 	ctx      context.Context // ends with close
 	cancel   context.CancelFunc
 	loops    sync.WaitGroup
+	// volumeLeft has a value when a task with an earlier driver's volume has gone.
+	volumeLeft chan struct{}
 	// prebuilding is held while the driver volume is built ahead of any task.
 	prebuilding sync.Mutex
 

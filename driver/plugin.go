@@ -60,8 +60,9 @@ type Driver struct {
 	mu         sync.Mutex // guards everything below
 	parts      *parts     // nil before SetConfig
 	lastHealth string
-	node       string // the Nomad node's id; empty before the first task
-	allocRoot  string // where that node has its allocation directories
+	nvidia     nvidiaFacts // in the last fingerprint
+	node       string      // the Nomad node's id; empty before the first task
+	allocRoot  string      // where that node has its allocation directories
 }
 
 var (

@@ -42,6 +42,8 @@ func (d *Driver) reap(ctx context.Context, p *parts) {
 			p.bury(ctx)
 			d.buryEnded(ctx, p)
 			d.cleanVolumes(ctx, p)
+		case <-p.volumeLeft:
+			d.cleanVolumes(ctx, p)
 		case <-next.C:
 			if dangling.Enabled && d.healthy.Load() {
 				err := d.reapOnce(ctx, p, time.Now())

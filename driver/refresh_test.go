@@ -65,6 +65,28 @@ func TestFingerprintAtOnce(t *testing.T) {
 	awaitAttribute(t, fingerprints, "api", address)
 }
 
+// TestFingerprintAtOnce_driver: another NVIDIA driver is told when the host tells of
+// a change, and a change that jobs cannot constrain on is not.
+func TestFingerprintAtOnce_driver(t *testing.T) {
+	b := newBench(t, nil)
+	b.host.changed = make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), fingerprintPeriod/2)
+	defer cancel()
+	fingerprints, err := b.driver.Fingerprint(ctx)
+	must.NoError(t, err)
+	awaitAttribute(t, fingerprints, "nvidia_driver", "535.104.05")
+
+	b.host.change(func(h *fakeHost) { h.inv.GPUs[0].Unhealthy = "XID 79" })
+	b.host.changed <- struct{}{}
+	b.host.change(func(h *fakeHost) { h.inv.Driver.Version = "550.54.14" })
+	b.host.changed <- struct{}{} // taken only after the first was dealt with
+	must.Eq(t, "550.54.14", attribute(<-fingerprints, "nvidia_driver"))
+
+	b.host.change(func(h *fakeHost) { h.inv.GPUs = h.inv.GPUs[:1] })
+	b.host.changed <- struct{}{}
+	awaitAttribute(t, fingerprints, "gpus", "1")
+}
+
 // attribute is the text of one attribute; empty when it is absent.
 func attribute(fp *drivers.Fingerprint, name string) string {
 	a, found := fp.Attributes[attrPrefix+name]

@@ -38,6 +38,7 @@ func (d *Driver) DestroyTask(taskID string, force bool) error {
 		p.removeForGood(t.ctx, t.state.ContainerID)
 	}
 	d.release(p, t)
+	d.leaveVolume(p, t)
 	return nil
 }
 

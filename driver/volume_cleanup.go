@@ -11,6 +11,19 @@ import (
 	"github.com/gpu-docker/gpu-docker/driver/container"
 )
 
+// leaveVolume tells the reaper and the fingerprint streams that a task with the files
+// of an earlier driver is gone: it may have been the last one (cases DRV-21).
+func (d *Driver) leaveVolume(p *parts, t *task) {
+	if used := t.state.NVIDIADriver; used == "" || used == d.lastNVIDIA().driver {
+		return
+	}
+	select {
+	case p.volumeLeft <- struct{}{}:
+	default: // the reaper has not taken the last one yet
+	}
+	d.refresh.Now()
+}
+
 // cleanVolumes removes driver volumes that a driver upgrade left behind and that
 // no container of ours refers to any more; one that is mounted anywhere stays in
 // any case. With volume_mode "plugin" the engine keeps records of its own, so

@@ -24,8 +24,9 @@ const (
 // eventWatch waits for the events of one session's GPUs, in one goroutine. Its
 // methods work on a nil watch.
 type eventWatch struct {
-	gpus map[uintptr]identity // the GPUs that are waited for, by handle
-	quit chan struct{}
+	gpus   map[uintptr]identity // the GPUs that are waited for, by handle
+	kernel string               // the session's kernel module
+	quit   chan struct{}
 	// ready is closed when events are noticed from now on, done when the
 	// goroutine has ended.
 	ready, done chan struct{}
@@ -51,7 +52,7 @@ func (h *Host) attendEvents(s *session) {
 	if s.events.running() || len(gpus) == 0 {
 		return
 	}
-	s.events = &eventWatch{gpus: gpus, quit: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{})}
+	s.events = &eventWatch{gpus: gpus, kernel: s.stamp.kernel, quit: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{})}
 	go h.awaitEvents(s.events, &caller{nvml: s.nvml, lane: newLane(0)})
 	s.events.begun()
 }
@@ -134,6 +135,10 @@ func (h *Host) awaitEvents(w *eventWatch, c *caller) {
 			h.inventory.expire()
 			h.watchers.wake()
 			w.pause()
+		case h.root.kernelVersion() != w.kernel:
+			h.inventory.expire()
+			h.watchers.wake()
+			return // the next inventory begins anew
 		default:
 			h.noEvents(err)
 			return

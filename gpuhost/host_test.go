@@ -257,15 +257,31 @@ func TestFailingQueries(t *testing.T) {
 // (cases DEV-15).
 func TestRecovery(t *testing.T) {
 	t.Parallel()
-	sim := simulated(t, "k80x4-352")
-	host := open(t, sim, func(c *gpuhost.Config) { c.HealthyAfter = 3 * time.Second })
-	host.Inventory(context.Background())
-	must.NoError(t, sim.Lose(0))
-	inventory(t, host, unhealthy(0))
-	must.NoError(t, sim.Restore(0))
-	inv := inventory(t, host, func(i *gpuhost.Inventory) bool { return strings.Contains(i.GPUs[0].Unhealthy, "answers again") })
-	must.StrContains(t, inv.GPUs[0].Unhealthy, "GPU is lost (code 15) at 0000:06:00.0; answers again, trusted after 3s without a fault")
-	inventory(t, host, unhealthy())
+	lostAndBack := func(t *testing.T, quiet time.Duration) (*gpuhost.Host, time.Time) {
+		sim := simulated(t, "k80x4-352")
+		host := open(t, sim, func(c *gpuhost.Config) { c.HealthyAfter = quiet })
+		host.Inventory(context.Background())
+		lost := time.Now()
+		must.NoError(t, sim.Lose(0))
+		inventory(t, host, unhealthy(0))
+		must.NoError(t, sim.Restore(0))
+		return host, lost
+	}
+	t.Run("not yet", func(t *testing.T) {
+		t.Parallel()
+		host, _ := lostAndBack(t, time.Hour)
+		inv := inventory(t, host, func(i *gpuhost.Inventory) bool {
+			return strings.Contains(i.GPUs[0].Unhealthy, "answers again")
+		})
+		must.StrContains(t, inv.GPUs[0].Unhealthy,
+			"GPU is lost (code 15) at 0000:06:00.0; answers again, trusted after 1h0m0s without a fault")
+	})
+	t.Run("trusted", func(t *testing.T) {
+		t.Parallel()
+		host, lost := lostAndBack(t, time.Second)
+		inventory(t, host, unhealthy())
+		must.GreaterEq(t, time.Second, time.Since(lost))
+	})
 }
 
 // TestUnsupportedProperties: what a card does not tell is nil and removes nothing.

@@ -204,6 +204,23 @@ func TestXIDs(t *testing.T) {
 	inventory(t, host, unhealthy(0))
 }
 
+// TestWatch_driver: who watches hears at once of a driver that was replaced or
+// unloaded.
+func TestWatch_driver(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100x8-535")
+	host := open(t, sim)
+	changed, stop := host.Watch()
+	defer stop()
+	host.Inventory(context.Background())
+	must.NoError(t, sim.Upgrade("550.54.14"))
+	<-changed
+	inventory(t, host, func(i *gpuhost.Inventory) bool { return i.Driver.Version == "550.54.14" && len(i.GPUs) == 8 })
+	must.NoError(t, sim.Unload())
+	<-changed
+	inventory(t, host, func(i *gpuhost.Inventory) bool { return i.Reason != "" })
+}
+
 // TestInject: an event that is played has the same effect as one of the driver, once
 // (cases MET-06).
 func TestInject(t *testing.T) {

@@ -13,7 +13,7 @@ type watchers struct {
 
 // Watch gives a channel that receives a value when something about the host's
 // GPUs has changed between two inventories: an XID event, a GPU that stopped to
-// answer. While somebody watches, events of the driver are waited for. stop ends
+// answer, a driver that was unloaded or replaced. While somebody watches, events of the driver are waited for. stop ends
 // it; the channel is never closed.
 func (h *Host) Watch() (changed <-chan struct{}, stop func()) {
 	channel := make(chan struct{}, 1)
