@@ -96,19 +96,26 @@ func Decide(image string, md Metadata, host Host, policy Policy) Decision {
 		return Decision{Verdict: VerdictAllow}
 	}
 	m := message{image: image, policy: policy}
-	if policy.Requirements == Ignore {
-		return m.ignored()
-	}
-	hints := hintsOf(md, policy)
-	if policy.AllowOverride && isTrue(md.Env[EnvDisableRequire]) {
-		return Decision{Verdict: VerdictWarn, Reason: m.disabled(), Warnings: []string{warnDisabled}, Hints: hints}
-	}
 	reqs, malformed := collect(md.Env)
-	if malformed != nil {
-		return m.refuse(Decision{Reason: m.malformed(malformed), Source: malformed.name, Hints: hints})
-	}
 	c := check{reqs: reqs, image: cudaOfImage(md), hosts: hostFacts(host)}
-	return c.decide(m, compatOfImage(md, reqs), hints)
+	found := c.run()
+	libraries := compatOfImage(md, reqs)
+	help := libraries.helpAll(c.hosts, found.listedBranch)
+	hints := hintsOf(md, policy)
+	var d Decision
+	switch {
+	case policy.Requirements == Ignore:
+		d = m.ignored()
+	case policy.AllowOverride && isTrue(md.Env[EnvDisableRequire]):
+		d = Decision{Verdict: VerdictWarn, Reason: m.disabled(), Warnings: []string{warnDisabled}, Hints: hints}
+	case malformed != nil:
+		d = m.refuse(Decision{Reason: m.malformed(malformed), Source: malformed.name, Hints: hints})
+	default:
+		d = c.decide(m, found, libraries, help, hints)
+	}
+	// Also an image that nobody checks runs only with its libraries (CMP-06).
+	d.UseCompatLibraries = help && d.Verdict != VerdictRefuse
+	return d
 }
 
 // check is one question: these requirements on these GPUs?
@@ -118,11 +125,10 @@ type check struct {
 	hosts []facts
 }
 
-// decide evaluates, a second time with the CUDA version of the image's own
-// compat libraries if it has them and they help (CMP-06).
-func (c check) decide(m message, libraries compatLibraries, hints []string) Decision {
-	o := c.run()
-	help := libraries.helpAll(c.hosts, o.listedBranch)
+// decide answers by the outcome o of the check, or by that of a second one with the
+// CUDA version of the image's own compat libraries if it has them and they help
+// (CMP-06).
+func (c check) decide(m message, o outcome, libraries compatLibraries, help bool, hints []string) Decision {
 	if len(o.unmet) > 0 && help && libraries.certain {
 		if again := c.withCUDA(libraries.cuda).run(); len(again.unmet) == 0 {
 			o = again
@@ -136,7 +142,7 @@ func (c check) decide(m message, libraries compatLibraries, hints []string) Deci
 			Alternatives: first.alternatives, UseDriver: driver, Hints: hints,
 		})
 	}
-	d := Decision{Verdict: VerdictAllow, UseCompatLibraries: help, Hints: hints}
+	d := Decision{Verdict: VerdictAllow, Hints: hints}
 	if len(o.names) > 0 {
 		d.Verdict, d.Warnings = VerdictWarn, slices.Sorted(maps.Keys(o.names))
 		d.Reason = m.warning(o.names, c, libraries, help)

@@ -65,3 +65,31 @@ func TestDecide_forwardCompatibility(t *testing.T) {
 	d = Decide("img", ngc, tesla("580.95.05", "13.0"), byDefault)
 	must.False(t, d.UseCompatLibraries)
 }
+
+// TestDecide_forwardUnchecked: the libraries come first wherever they help, however
+// the image was let in, and never in a refusal.
+func TestDecide_forwardUnchecked(t *testing.T) {
+	image := map[string]string{EnvCUDAVersion: "13.0.1", "NV_CUDA_COMPAT_PACKAGE": "cuda-compat-13-0"}
+	disabled := map[string]string{EnvCUDAVersion: "13.0.1", EnvDisableRequire: "1"}
+	unmet := map[string]string{EnvCUDAVersion: "13.0.1", EnvRequireCUDA: "driver>=900"}
+	malformed := map[string]string{EnvCUDAVersion: "13.0.1", EnvRequireCUDA: "cuda>>1"}
+	for _, tc := range []struct {
+		name   string
+		env    map[string]string
+		policy Policy
+		host   Host
+		want   bool
+	}{
+		{"the operator ignores requirements", image, Policy{Requirements: Ignore}, tesla("535.261.03", "12.2"), true},
+		{"the job ignores them", image, Policy{Requirements: Ignore, Overridden: true}, tesla("535.261.03", "12.2"), true},
+		{"the variable", disabled, byDefault, tesla("535.261.03", "12.2"), true},
+		{"only a warning", unmet, Policy{Requirements: Warn}, tesla("535.261.03", "12.2"), true},
+		{"a malformed requirement is a warning", malformed, Policy{Requirements: Warn}, tesla("535.261.03", "12.2"), true},
+		{"refused", unmet, byDefault, tesla("535.261.03", "12.2"), false},
+		{"ignored, where they do not help", image, Policy{Requirements: Ignore}, geforce("535.261.03", "12.2"), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			must.Eq(t, tc.want, Decide("img", Metadata{Env: tc.env}, tc.host, tc.policy).UseCompatLibraries)
+		})
+	}
+}

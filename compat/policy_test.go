@@ -52,7 +52,7 @@ func TestDecide_policy(t *testing.T) {
 	}
 
 	t.Run("ignore by the operator", func(t *testing.T) {
-		must.Eq(t, Decision{Verdict: VerdictAllow}, decide(Policy{Requirements: Ignore}))
+		must.Eq(t, Decision{Verdict: VerdictAllow, UseCompatLibraries: true}, decide(Policy{Requirements: Ignore}))
 	})
 	t.Run("ignore by the job leaves a warning", func(t *testing.T) {
 		d := decide(Policy{Requirements: Ignore, AllowOverride: true, Overridden: true})

@@ -74,8 +74,12 @@ func (d *Driver) addHost(p *parts) error {
 	if err != nil {
 		return fmt.Errorf("plugin config: gpu.inject_health: %w", err)
 	}
+	xids, err := g.Health.XIDRules()
+	if err != nil {
+		return fmt.Errorf("plugin config: gpu.health: %w", err)
+	}
 	host, err := gpuhost.Open(gpuhost.Config{
-		DriverRoot: g.DriverRoot, NVMLLibrary: g.NVMLLibrary, Inject: injections, Logger: d.logger.Named("gpuhost"),
+		DriverRoot: g.DriverRoot, NVMLLibrary: g.NVMLLibrary, XID: xids, Inject: injections, Logger: d.logger.Named("gpuhost"),
 	})
 	if err != nil {
 		return fmt.Errorf("plugin config: gpu: %w", err)

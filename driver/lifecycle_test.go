@@ -112,6 +112,35 @@ func TestEngineAwayForTooLong(t *testing.T) {
 	must.True(t, b.driver.gpus.knows(cfg.ID), must.Sprint("the container may still use its GPU"))
 }
 
+// TestEngineAwayTwice: each outage has the whole grace, also when the first began
+// longer ago than that.
+func TestEngineAwayTwice(t *testing.T) {
+	const grace = 2 * time.Second
+	b := newBench(t, func(c *config.Plugin) { c.EngineDownGraceText = grace.String() })
+	cfg := b.task(nil, "GPU-a")
+	id, _ := b.start(cfg)
+	awaitCall := func(call string, after int) {
+		t.Helper()
+		must.Wait(t, wait.InitialSuccess(wait.Timeout(10*time.Second), wait.Gap(time.Millisecond), wait.BoolFunc(func() bool {
+			return b.engine.called(call) > after
+		})), must.Sprint(call))
+	}
+	awayOnce := func() {
+		asked := b.engine.called("inspect")
+		b.engine.setAway(true)
+		awaitCall("inspect", asked)
+		waited := b.engine.called("wait")
+		b.engine.setAway(false)
+		awaitCall("wait", waited)
+	}
+	first := time.Now()
+	awayOnce()
+	<-time.After(time.Until(first.Add(grace + time.Millisecond))) // the first grace is over
+	awayOnce()
+	b.engine.end(id, 3, false)
+	must.Eq(t, 3, b.wait(cfg.ID).ExitCode)
+}
+
 func TestContainerRemovedByHand(t *testing.T) {
 	b := newBench(t, nil)
 	cfg := b.task(nil)

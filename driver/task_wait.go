@@ -98,55 +98,59 @@ func (t *task) drainLogs() {
 // not an end (task-driver WT-6): only an inspected one is, or a container that
 // is gone, or an engine that was away for longer than engine_down_grace.
 func (p *parts) awaitEnd(t *task) (*container.State, error) {
-	id := t.state.ContainerID
-	away := outage{grace: p.config.EngineDownGrace, now: time.Now}
+	var cuts pace
 	for {
-		_, waitErr := p.engine.Wait(t.ctx, id)
-		found, err := p.engine.Inspect(t.ctx, id)
-		switch {
-		case t.ctx.Err() != nil:
-			return nil, t.ctx.Err()
-		case err == nil:
-			t.setReconnecting(false)
-			if found.State != nil && !found.State.Running {
-				return found.State, nil
-			}
-			if waitErr == nil || !engineAway(waitErr) {
-				away.over()
-			}
-		case errdefs.IsNotFound(err):
-			return nil, fmt.Errorf("container %q is gone: somebody removed it while the task ran", id)
+		_, waitErr := p.engine.Wait(t.ctx, t.state.ContainerID)
+		found, err := p.inspectOnceBack(t)
+		if err != nil {
+			return nil, err
 		}
-		if err := away.pause(t.ctx, errors.Join(waitErr, err)); err != nil {
+		t.setReconnecting(false)
+		if found.State != nil && !found.State.Running {
+			return found.State, nil
+		}
+		if waitErr == nil || !engineAway(waitErr) {
+			cuts = pace{}
+		}
+		if err := cuts.pause(t.ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// outage measures how long an engine has been away and paces the retries.
-type outage struct {
-	grace time.Duration
-	now   func() time.Time
-	since time.Time
-	delay time.Duration
+// inspectOnceBack inspects the task's container as soon as the engine answers. Each
+// outage has the whole of engine_down_grace, however many there were before.
+func (p *parts) inspectOnceBack(t *task) (container.InspectResponse, error) {
+	id, begun := t.state.ContainerID, time.Now()
+	var tries pace
+	for {
+		found, err := p.engine.Inspect(t.ctx, id)
+		down := time.Since(begun)
+		switch {
+		case t.ctx.Err() != nil:
+			return found, t.ctx.Err()
+		case err == nil:
+			return found, nil
+		case errdefs.IsNotFound(err):
+			return found, fmt.Errorf("container %q is gone: somebody removed it while the task ran", id)
+		case down > p.config.EngineDownGrace:
+			return found, fmt.Errorf("the Docker Engine has not answered for %s (engine_down_grace): %w; the container may still run", down.Round(time.Second), err)
+		}
+		if err := tries.pause(t.ctx); err != nil {
+			return found, err
+		}
+	}
 }
 
-// over forgets the outage.
-func (o *outage) over() { o.since, o.delay = time.Time{}, 0 }
+// pace makes the time between tries longer and longer. The zero value begins with
+// firstReconnect.
+type pace struct{ delay time.Duration }
 
-// pause waits before the next try. It returns an error when the outage has
-// lasted longer than the grace or when ctx ends.
-func (o *outage) pause(ctx context.Context, cause error) error {
-	if cause == nil {
-		o.over()
-	} else if o.since.IsZero() {
-		o.since = o.now()
-	} else if down := o.now().Sub(o.since); down > o.grace {
-		return fmt.Errorf("the Docker Engine has not answered for %s (engine_down_grace): %w; the container may still run", down.Round(time.Second), cause)
-	}
-	o.delay = min(max(o.delay*2, firstReconnect), maxReconnect)
+// pause waits before the next try; it returns an error when ctx ends first.
+func (p *pace) pause(ctx context.Context) error {
+	p.delay = min(max(p.delay*2, firstReconnect), maxReconnect)
 	select {
-	case <-time.After(o.delay):
+	case <-time.After(p.delay):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

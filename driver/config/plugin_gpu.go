@@ -61,10 +61,16 @@ var gpuKeys = keys{
 	"api_address":       attrOr("api_address", "string", `"`+defaultAPIAddress+`"`),
 	"job_mapping_dir":   attrOr("job_mapping_dir", "string", `""`),
 	"inject_health":     attr("inject_health", "list(string)"),
+	"health":            block("health", gpuHealthKeys),
 	"requirements":      attrOr("requirements", "string", `"`+RequirementsEnforce+`"`),
 	"allow_override":    attrOr("allow_override", "bool", "true"),
 	"injection":         attrOr("injection", "string", `"`+InjectionVolume+`"`),
 	"defaults":          block("defaults", gpuDefaultsKeys),
+}
+
+var gpuHealthKeys = keys{
+	"xid_ignore": attr("xid_ignore", "list(string)"),
+	"xid_fatal":  attr("xid_fatal", "list(string)"),
 }
 
 // GPU holds the NVIDIA options of the plugin.
@@ -92,6 +98,8 @@ type GPU struct {
 	JobMappingDir string `codec:"job_mapping_dir"`
 	// InjectHealth are XID events to play, "<GPU UUID>:<XID>" (gpuhost.Injection).
 	InjectHealth []string `codec:"inject_health"`
+	// Health says which XID events make a GPU unhealthy.
+	Health GPUHealth `codec:"health"`
 	// Requirements is RequirementsEnforce, RequirementsWarn or RequirementsIgnore.
 	Requirements string `codec:"requirements"`
 	// AllowOverride lets a job choose a weaker setting than Requirements.
@@ -100,6 +108,21 @@ type GPU struct {
 	Injection string `codec:"injection"`
 	// Defaults hold for tasks with a GPU that say nothing else (cases DRV-29).
 	Defaults GPUDefaults `codec:"defaults"`
+}
+
+// GPUHealth is the block gpu.health. It should say what the block health of the
+// device plugin says: each plugin watches the GPUs itself.
+type GPUHealth struct {
+	// XIDIgnore are XIDs that do not change a GPU's health, or "all".
+	XIDIgnore []string `codec:"xid_ignore"`
+	// XIDFatal are XIDs that make a GPU unhealthy, or "all"; fatal beats ignore.
+	XIDFatal []string `codec:"xid_fatal"`
+}
+
+// XIDRules are the rules of both lists; the built-in choice where neither says
+// anything.
+func (h *GPUHealth) XIDRules() (gpuhost.XIDRules, error) {
+	return gpuhost.ParseXIDRules(h.XIDIgnore, h.XIDFatal)
 }
 
 // fill puts defaults in place of empty values. APIAddress and VolumeSocketDir
@@ -153,6 +176,9 @@ func (g *GPU) validate(f *faults) {
 	}
 	if _, err := gpuhost.ParseInjections(g.InjectHealth); err != nil {
 		f.add("gpu.inject_health", "%v", err)
+	}
+	if _, err := g.Health.XIDRules(); err != nil {
+		f.add("gpu.health", "%v; give XID numbers or \"all\"", err)
 	}
 	g.validateAddress(f)
 	g.Defaults.validate(f)

@@ -69,6 +69,10 @@ gpu {
   volume_files      = "copy"
   job_mapping_dir   = "/run/jobs"
   inject_health     = ["GPU-1:79"]
+  health {
+    xid_ignore = ["74"]
+    xid_fatal  = ["13"]
+  }
   capabilities      = ["compute", "utility"]
   api_address       = ""
   requirements      = "warn"
