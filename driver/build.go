@@ -58,7 +58,7 @@ func (d *Driver) realParts(cfg *config.Plugin) (*parts, error) {
 func (d *Driver) emptyParts(cfg *config.Plugin) *parts {
 	ctx, cancel := context.WithCancel(d.ctx)
 	p := &parts{
-		logger: d.logger, config: cfg, ctx: ctx, cancel: cancel,
+		logger: d.logger, config: cfg, proc: procRoot, ctx: ctx, cancel: cancel,
 		state: newStateFile(d.stateDir, d.logger), claimed: map[string]bool{}, volumeLeft: make(chan struct{}, 1),
 	}
 	p.ledger = accounting.New(accounting.Config{

@@ -26,7 +26,7 @@ const (
 )
 
 // CreateNetwork makes the network namespace of an allocation: that of a pause
-// container. The bool says that it is new, so that the agent configures it.
+// container. The bool says that nobody has configured it, so that the agent does.
 func (d *Driver) CreateNetwork(allocID string, request *drivers.NetworkCreateRequest) (*drivers.NetworkIsolationSpec, bool, error) {
 	p, err := d.ready()
 	if err != nil {
@@ -59,11 +59,18 @@ func isolationSpec(found engineapi.InspectResponse, hostname string) *drivers.Ne
 	return spec
 }
 
-// ensurePause finds the running pause container or makes one.
+// ensurePause finds the running pause container or makes one. The bool is whether its
+// namespace is to be configured. One that was found may need that too: an engine that
+// was restarted gives it a new namespace, and an agent that died may never have come
+// to configure it (task-driver PN-8).
 func (p *parts) ensurePause(ctx context.Context, req *container.Request, allocID string) (engineapi.InspectResponse, bool, error) {
 	found, err := p.engine.Inspect(ctx, req.Name)
 	if err == nil && found.State != nil && found.State.Running {
-		return found, false, nil
+		bare, err := bareNamespace(p.proc, found.State.Pid)
+		if err != nil {
+			p.logger.Warn("a group's network is taken for configured", "alloc_id", allocID, "error", err)
+		}
+		return found, bare, nil
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
 		return found, false, err

@@ -4,6 +4,9 @@
 package driver
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,12 +32,13 @@ func TestPauseContainer(t *testing.T) {
 		must.True(t, created)
 		must.Eq(t, "h", spec.Labels[hostnameLabel])
 		must.Eq(t, 1, b.images.inUse())
+		p, err := b.driver.ready()
+		must.NoError(t, err)
+		p.proc = namespaces(t, "lo", "eth0")
 		again, created, err := b.networks.CreateNetwork(alloc, nil)
 		must.NoError(t, err)
 		must.False(t, created)
 		must.Eq(t, spec.Labels[sandboxLabel], again.Labels[sandboxLabel])
-		p, err := b.driver.ready()
-		must.NoError(t, err)
 		var doomed []string
 		b.engine.during = map[string]func(){"remove": func() { doomed = p.state.Doomed() }}
 		must.NoError(t, b.networks.DestroyNetwork(alloc, spec))
@@ -42,6 +46,18 @@ func TestPauseContainer(t *testing.T) {
 		must.SliceEmpty(t, p.state.Doomed())
 		must.NoError(t, b.networks.DestroyNetwork(alloc, spec))
 		must.SliceEmpty(t, b.engine.names())
+	})
+	t.Run("one whose namespace is bare is configured again", func(t *testing.T) {
+		b := newBench(t, nil)
+		spec, _, err := b.networks.CreateNetwork(alloc, nil)
+		must.NoError(t, err)
+		p, err := b.driver.ready()
+		must.NoError(t, err)
+		p.proc = namespaces(t, "lo", "tunl0")
+		again, created, err := b.networks.CreateNetwork(alloc, nil)
+		must.NoError(t, err)
+		must.True(t, created)
+		must.Eq(t, spec.Labels[sandboxLabel], again.Labels[sandboxLabel])
 	})
 	t.Run("a dead one is made anew", func(t *testing.T) {
 		b := newBench(t, nil)
@@ -68,6 +84,41 @@ func TestPauseContainer(t *testing.T) {
 		must.NoError(t, b.driver.DestroyNetwork(alloc, nil))
 		must.SliceEmpty(t, b.engine.names())
 	})
+}
+
+// namespaces is a /proc in which process 1 has the interfaces.
+func namespaces(t *testing.T, interfaces ...string) string {
+	t.Helper()
+	proc := t.TempDir()
+	dir := filepath.Join(proc, "1", "net")
+	must.NoError(t, os.MkdirAll(dir, 0o755))
+	text := "Inter-|   Receive                                                |  Transmit\n" +
+		" face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n"
+	for _, name := range interfaces {
+		text += fmt.Sprintf("%6s:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n", name)
+	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "dev"), []byte(text), 0o600))
+	return proc
+}
+
+func TestBareNamespace(t *testing.T) {
+	for _, tc := range []struct {
+		interfaces []string
+		want       bool
+	}{
+		{[]string{"lo"}, true},
+		{[]string{"tunl0", "lo", "sit0"}, true},
+		{[]string{"lo", "eth0"}, false},
+		{[]string{"eth0", "lo"}, false},
+	} {
+		bare, err := bareNamespace(namespaces(t, tc.interfaces...), 1)
+		must.NoError(t, err)
+		must.Eq(t, tc.want, bare, must.Sprint(tc.interfaces))
+	}
+	_, err := bareNamespace(t.TempDir(), 1)
+	must.ErrorContains(t, err, "network namespace of process 1")
+	_, err = bareNamespace(procRoot, os.Getpid())
+	must.NoError(t, err)
 }
 
 func TestGroupNetworkIsChecked(t *testing.T) {

@@ -81,6 +81,8 @@ type parts struct {
 	makeImages func(stateFile string) images
 	// api and volumePlugin answer the REST API and the engine's volume requests.
 	api, volumePlugin http.Handler
+	// proc is procRoot.
+	proc string
 	// engineErr says why there is no engine client; nil when there is one.
 	engineErr error
 

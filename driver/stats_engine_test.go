@@ -7,7 +7,9 @@ package driver
 
 import (
 	"context"
+	"os/exec"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -149,11 +151,21 @@ func TestEngineNetwork(t *testing.T) {
 	must.NotEq(t, "", spec.Path)
 	must.Eq(t, "host-a", spec.Labels[hostnameLabel])
 
-	t.Run("again it is the same", func(t *testing.T) {
+	again := func(t *testing.T, toConfigure bool) {
+		t.Helper()
 		again, created, err := s.networks.CreateNetwork(cfg.AllocID, nil)
 		must.NoError(t, err)
-		must.False(t, created)
+		must.Eq(t, toConfigure, created)
 		must.Eq(t, spec.Labels[sandboxLabel], again.Labels[sandboxLabel])
+	}
+	t.Run("again it is the same, still to be configured", func(t *testing.T) { again(t, true) })
+	t.Run("again it is the same, configured", func(t *testing.T) {
+		pause, err := docker(t).ContainerInspect(t.Context(), spec.Labels[sandboxLabel])
+		must.NoError(t, err)
+		text, err := exec.CommandContext(t.Context(), "nsenter", "-t", strconv.Itoa(pause.State.Pid), "-n",
+			"ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1").CombinedOutput()
+		must.NoError(t, err, must.Sprint(string(text)))
+		again(t, false)
 	})
 	t.Run("a task joins it", func(t *testing.T) {
 		cfg.NetworkIsolation = spec

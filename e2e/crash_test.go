@@ -125,6 +125,7 @@ func TestCrashes(t *testing.T) {
 				must.NoError(t, err)
 			})
 			s.runsOnce(name)
+			s.hasNetwork(name)
 			must.NoError(t, s.agent.StopJob(s.ctx, name))
 		})
 	}
@@ -203,6 +204,28 @@ func (s *site) runsOnce(name string) {
 			code, out, errOut := s.exec(&api.Allocation{ID: stub.ID, NodeID: stub.NodeID}, false, "", "echo", "here")
 			if code != 0 || out != "here\n" {
 				return fmt.Errorf("the task does not answer: %d %q %q", code, out, errOut)
+			}
+			return nil
+		}
+		return fmt.Errorf("no allocation of %q runs: %v", name, describe(allocs))
+	}))
+}
+
+// hasNetwork waits until a job's task runs with an address in the group's network.
+func (s *site) hasNetwork(name string) {
+	must.NoError(s, harness.Eventually(s.ctx, 90*time.Second, func() error {
+		allocs, _, err := s.agent.API.Jobs().Allocations(name, true, nil)
+		if err != nil {
+			return err
+		}
+		for _, stub := range allocs {
+			state := stub.TaskStates["t"]
+			if stub.ClientStatus != api.AllocClientStatusRunning || state == nil || state.State != "running" {
+				continue
+			}
+			_, out, errOut := s.exec(&api.Allocation{ID: stub.ID, NodeID: stub.NodeID}, false, "", "ip", "-4", "-o", "addr", "show", "dev", "eth0")
+			if !strings.Contains(out, strings.TrimSuffix(testSubnet, "0/24")) {
+				return fmt.Errorf("the task of allocation %s sees %q %q", stub.ID, out, errOut)
 			}
 			return nil
 		}
