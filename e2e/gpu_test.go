@@ -171,6 +171,41 @@ func TestNoReservationNoGPU(t *testing.T) {
 	}
 }
 
+// TestJobSetsVisibleDevices: what a job says itself never widens its reservation. An
+// agent lays the reservation over the env block, and templates over both (cases
+// DRV-04).
+func TestJobSetsVisibleDevices(t *testing.T) {
+	s := newSite(t, "k80x4-352", nil)
+	const template = "template {\n destination = \"local/gpus.env\"\n env = true\n data = <<EOT\n%s\nEOT\n}"
+	// The first GPU of a reservation of two, by the variable that the agent set.
+	const first = `NVIDIA_VISIBLE_DEVICES={{ index (env "NVIDIA_VISIBLE_DEVICES" | split ",") 0 }}`
+	for _, tc := range []struct {
+		name, more string
+		gpus       int // that the task reserved
+		sees       int // of them, by the variable
+		told       string
+	}{
+		{"env-all", "env {\n NVIDIA_VISIBLE_DEVICES = \"all\"\n}", 2, 2, ""},
+		{"template-all", fmt.Sprintf(template, "NVIDIA_VISIBLE_DEVICES=all"), 2, 2, "NVIDIA_VISIBLE_DEVICES"},
+		{"template-first", fmt.Sprintf(template, first), 2, 1, ""},
+		{"nothing-reserved", "env {\n NVIDIA_VISIBLE_DEVICES = \"all\"\n}", 0, 0, "NVIDIA_VISIBLE_DEVICES"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := s.under(t)
+			alloc := s.run(job{name: tc.name, image: imageCUDA75, script: gpuView, gpus: tc.gpus, more: tc.more})
+			v := s.view(alloc)
+			want := "void"
+			if tc.gpus > 0 {
+				want = strings.Join(reserved(alloc)[:tc.sees], ",")
+			}
+			must.Eq(t, want, v.visible)
+			must.Len(t, tc.gpus, v.smi, must.Sprint("the device nodes are those of the reservation"))
+			must.Eq(t, tc.told != "", strings.Contains(eventsOf(s, alloc), "NVIDIA_VISIBLE_DEVICES"), must.Sprint(eventsOf(s, alloc)))
+			must.NoError(t, s.agent.StopJob(s.ctx, tc.name))
+		})
+	}
+}
+
 func TestImageForNewerDriverIsRefused(t *testing.T) {
 	s := newSite(t, "k80x4-352", nil)
 	_, err := s.agent.Run(job{name: "newer", image: imageCUDA80, script: "true", gpus: 1}.hcl())

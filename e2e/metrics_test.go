@@ -99,6 +99,27 @@ func TestMetricsKnowTheJob(t *testing.T) {
 		}
 		must.NoError(t, harness.Eventually(s.ctx, infoLimit, func() error { return mappingIs(mapping, want) }))
 	})
+	t.Run("a process is booked on its task", func(t *testing.T) { // cases MET-03
+		one := allocs["one"]
+		uuid := reserved(one)[0]
+		ours, foreign := s.inspect(one.ID).State.Pid, os.Getpid()
+		must.NoError(t, s.gpus.Set(gpuIndex(t, s, one), map[string]string{"processes": fmt.Sprintf(
+			`[{"pid": %d, "name": "ours", "used_bytes": 1000}, {"pid": %d, "name": "foreign", "used_bytes": 200}]`, ours, foreign)}))
+		t.Cleanup(func() { must.NoError(t, s.gpus.Set(gpuIndex(t, s, one), map[string]string{"processes": "[]"})) })
+		want := []string{
+			fmt.Sprintf("gpu_process_memory_bytes{alloc_id=%q,task=\"t\",uuid=%q} 1000\n", one.ID, uuid),
+			fmt.Sprintf("gpu_process_memory_bytes{alloc_id=\"\",task=\"\",uuid=%q} 200\n", uuid),
+		}
+		must.NoError(t, harness.Eventually(s.ctx, infoLimit, func() error {
+			text := httpGet(t, "/metrics")
+			for _, line := range want {
+				if !strings.Contains(text, line) {
+					return fmt.Errorf("no %q in the metrics", line)
+				}
+			}
+			return nil
+		}))
+	})
 	t.Run("promtool finds nothing to complain about", func(t *testing.T) {
 		must.NoError(t, harness.CheckMetrics(s.ctx, t.Logf, httpGet(t, "/metrics")))
 	})
