@@ -49,7 +49,7 @@ type attributeMap = map[string]*structs.Attribute
 func attributes(g *group, inventory *gpuhost.Inventory, s *settings) attributeMap {
 	counted := make([]*instance, 0, len(g.instances))
 	for _, i := range g.instances {
-		if i.gpu.Unhealthy == "" && !i.gone {
+		if i.gpu.Unhealthy == "" && !i.gone() {
 			counted = append(counted, i)
 		}
 	}

@@ -18,8 +18,7 @@ import (
 const (
 	// firstWait: the first message comes within a second, even if it is empty.
 	firstWait = 800 * time.Millisecond
-	// shortPeriod is the time to the next look while the driver has not answered
-	// or something is offered for one message only.
+	// shortPeriod is the time to the next look while the driver has not answered.
 	shortPeriod = time.Second
 	// repeatAfter is when the offer is sent once more, with one more attribute:
 	// agents 1.3.6 to 1.4.2 lose what they get in their first seconds (cases DEV-20).
@@ -72,8 +71,13 @@ func (f *fingerprinter) look(ctx context.Context) (time.Duration, bool) {
 	inventory := f.inventory(ctx)
 	f.checkIgnored(inventory)
 	next := makeOffer(inventory, f.settings, mpsProblem(f.settings))
-	next.keepGone(f.last, f.plugin.held)
+	if vanished := next.keepGone(f.plugin.lastOffer(), f.plugin.held, time.Now()); len(vanished) > 0 {
+		f.plugin.log.Warn("GPUs or MIG devices that tasks may hold are not there any more", "ids", vanished)
+	}
 	next.finish(inventory, f.settings)
+	if !inventory.Time.IsZero() {
+		f.plugin.setLastOffer(next)
+	}
 	f.repeated = time.Since(f.begin) > repeatAfter
 	if f.repeated {
 		for _, group := range next.devices {
@@ -88,13 +92,23 @@ func (f *fingerprinter) look(ctx context.Context) (time.Duration, bool) {
 		}
 	}
 	f.last = next
-	if inventory.Time.IsZero() || next.hasGone() {
-		return min(shortPeriod, f.settings.period), true
+	return f.pause(inventory), true
+}
+
+// pause is the time to the next look: the period, or less when something is due
+// before.
+func (f *fingerprinter) pause(inventory *gpuhost.Inventory) time.Duration {
+	pause := f.settings.period
+	if inventory.Time.IsZero() {
+		pause = min(pause, shortPeriod)
+	}
+	if gone := f.last.firstGone(); !gone.IsZero() {
+		pause = min(pause, time.Until(gone.Add(goneFor))+time.Millisecond)
 	}
 	if !f.repeated {
-		return min(f.settings.period, time.Until(f.begin.Add(repeatAfter))+time.Millisecond), true
+		pause = min(pause, time.Until(f.begin.Add(repeatAfter))+time.Millisecond)
 	}
-	return f.settings.period, true
+	return pause
 }
 
 // inventory asks the host, the first time only for a moment.

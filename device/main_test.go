@@ -7,6 +7,8 @@ import (
 	"context"
 	"flag"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,6 +70,37 @@ func simulated(t testing.TB, profile string) *simhost.Host {
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, sim.Down()) })
 	return sim
+}
+
+// record keeps what the plugin logs from now on. Safe for concurrent use.
+type record struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func recordLog(p *Plugin) *record {
+	r := new(record)
+	p.log = hclog.New(&hclog.LoggerOptions{Output: r, Level: hclog.Info})
+	return r
+}
+
+func (r *record) Write(line []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(line)
+}
+
+// lines are those that contain a text.
+func (r *record) lines(text string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []string
+	for line := range strings.Lines(r.text.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 // stream is a fingerprint stream that a test reads.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/nomad/plugins/device"
 
@@ -23,7 +24,7 @@ type instance struct {
 	gpu       *gpuhost.GPU
 	mig       *gpuhost.MIGDevice // nil for a whole GPU
 	unhealthy string             // empty if healthy
-	gone      bool               // not there any more, kept for one message
+	goneSince time.Time          // when it was found missing; zero while it is there
 }
 
 // group is a device group in the making.
@@ -143,26 +144,6 @@ func shortUUID(uuid string) string {
 	return block
 }
 
-// keepGone adds ids of the last offer that somebody may hold and that are not
-// there any more, as unhealthy, for one message: Nomad would lose sight of them
-// without a word otherwise (cases DEV-10).
-func (o *offer) keepGone(last *offer, held func(id string) bool) {
-	if last == nil {
-		return
-	}
-	for _, g := range last.groups {
-		for _, i := range g.instances {
-			_, hidden := o.ignored[i.uuid]
-			if o.byID[i.id] != nil || i.gone || hidden || !held(i.id) {
-				continue
-			}
-			gone := *i
-			gone.gone, gone.unhealthy = true, "not there any more"
-			o.addTo(g.name, &gone)
-		}
-	}
-}
-
 // distribute puts the instances of a group in turns, one of each GPU after the
 // other; they come GPU by GPU.
 func (g *group) distribute() {
@@ -194,16 +175,6 @@ func (o *offer) finish(inventory *gpuhost.Inventory, s *settings) {
 		}
 		o.devices = append(o.devices, dg)
 	}
-}
-
-// hasGone says whether the offer keeps something for one message only.
-func (o *offer) hasGone() bool {
-	for _, i := range o.byID {
-		if i.gone {
-			return true
-		}
-	}
-	return false
 }
 
 // same says whether two offers give the same message.

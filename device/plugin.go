@@ -45,7 +45,8 @@ type Plugin struct {
 	mu       sync.Mutex      // guards everything below
 	settings *settings       // nil before SetConfig
 	host     host            // nil before the first use
-	reserved map[string]bool // ids that were ever reserved
+	reserved map[string]bool // ids that were ever reserved, or may have been before this process began
+	offered  *offer          // the last offer of any stream; nil before the first
 }
 
 var _ device.DevicePlugin = (*Plugin)(nil)
@@ -107,7 +108,7 @@ func (p *Plugin) SetConfig(c *base.Config) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settings = settings
+	p.settings, p.offered = settings, nil // other options, other ids
 	if p.host != nil {
 		p.host.Close() // opened anew with the new options
 		p.host = nil

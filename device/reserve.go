@@ -56,7 +56,7 @@ func (p *Plugin) Reserve(ids []string) (*device.ContainerReservation, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	p.hold(ids)
+	p.hold(ids...)
 	c := r.container()
 	if s.strategy != sharingNone {
 		c.Envs[reservedIDs] = strings.Join(ids, ",")
@@ -150,20 +150,4 @@ func (r *reservation) container() *device.ContainerReservation {
 		r.addMPS(c)
 	}
 	return c
-}
-
-// hold remembers that somebody may hold these ids.
-func (p *Plugin) hold(ids []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, id := range ids {
-		p.reserved[id] = true
-	}
-}
-
-// held says whether an id was ever reserved. Nomad does not tell of the end.
-func (p *Plugin) held(id string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.reserved[id]
 }
