@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/nomad/plugins/device"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
@@ -15,41 +16,56 @@ import (
 
 // Stats streams the readings of all offered devices at the interval, the first
 // at once. A host so slow that a sample takes more than half of the interval is
-// asked half as often (cases DEV-21). The stream ends with ctx.
+// asked half as often while it is (cases DEV-21). The stream ends with ctx.
 func (p *Plugin) Stats(ctx context.Context, interval time.Duration) (<-chan *device.StatsResponse, error) {
 	h, s, err := p.start()
 	if err != nil {
 		return nil, err
 	}
 	out := make(chan *device.StatsResponse)
-	go p.stats(ctx, out, h, s, max(interval, minPeriod))
+	stats := &statStream{log: p.log, host: h, settings: s, pace: newPace(max(interval, minPeriod))}
+	go stats.run(ctx, out)
 	return out, nil
 }
 
-func (p *Plugin) stats(ctx context.Context, out chan<- *device.StatsResponse, h host, s *settings, interval time.Duration) {
+// statStream is one stream of statistics.
+type statStream struct {
+	log      hclog.Logger
+	host     host
+	settings *settings
+	pace     pace
+	told     bool // that the host is asked less often
+	groups   statGroups
+}
+
+func (s *statStream) run(ctx context.Context, out chan<- *device.StatsResponse) {
 	defer close(out)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var groups statGroups
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		}
-		begin := time.Now()
-		readings := h.Readings(ctx)
-		if took := time.Since(begin); took > interval/2 {
-			interval *= 2
-			p.log.Warn("statistics are collected less often, as reading the GPUs takes long", "took", took, "interval", interval)
-		}
-		timer.Reset(interval)
+		response := s.sample(ctx)
+		timer.Reset(s.pace.interval)
 		select {
 		case <-ctx.Done():
 			return
-		case out <- &device.StatsResponse{Groups: groups.of(readings, s)}:
+		case out <- response:
 		}
 	}
+}
+
+// sample makes one message and adapts the pace.
+func (s *statStream) sample(ctx context.Context) *device.StatsResponse {
+	readings := s.host.Readings(ctx)
+	if s.pace.judge(readings) && !s.told {
+		s.told = true
+		s.log.Warn("statistics are collected less often while reading the GPUs takes long", "took", readings.Took, "interval", s.pace.interval)
+	}
+	return &device.StatsResponse{Groups: s.groups.of(readings, s.settings)}
 }
 
 // statGroups knows how the devices of an inventory are grouped, which it works

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/nomad/plugins/device"
 	"github.com/shoenig/test/must"
 
+	"github.com/gpu-docker/gpu-docker/gpuhost"
 	"github.com/gpu-docker/gpu-docker/simhost"
 )
 
@@ -107,23 +108,85 @@ func addProcess(t *testing.T, sim *simhost.Host) {
 	}))
 }
 
-// TestStats_slow: a slow host is asked less often, never twice at a time (cases
-// DEV-21).
+// TestStats_slow: a slow host is asked less often, which the log says once; a
+// quick one as often as was asked for (cases DEV-21).
 func TestStats_slow(t *testing.T) {
+	t.Parallel()
 	sim := simulated(t, "k80x4-352")
 	p := testPlugin(t, sim)
-	statistics(t, p, func(s map[string]*device.DeviceStats) bool { return len(s) == 4 })
-	must.NoError(t, sim.Slow("nvmlDeviceGetTemperature", 900*time.Millisecond, -1))
-	ctx, cancel := context.WithCancel(context.Background())
-	messages, err := p.Stats(ctx, time.Second)
+	log := recordLog(p)
+	h, s, err := p.start()
 	must.NoError(t, err)
-	var times []time.Time
-	for len(times) < 4 {
-		<-messages
-		times = append(times, time.Now())
+	stats := &statStream{log: p.log, host: h, settings: s, pace: newPace(time.Second)}
+	until := func(wished func(time.Duration) bool) {
+		t.Helper()
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for end := time.Now().Add(30 * time.Second); ; <-tick.C {
+			stats.sample(t.Context())
+			if wished(stats.pace.interval) {
+				return
+			}
+			must.True(t, time.Now().Before(end), must.Sprintf("the interval stays %s", stats.pace.interval))
+		}
 	}
-	must.Greater(t, 1500*time.Millisecond, times[3].Sub(times[2]))
+	for range 2 {
+		must.NoError(t, sim.Slow("nvmlDeviceGetTemperature", 700*time.Millisecond, -1))
+		until(func(interval time.Duration) bool { return interval > time.Second })
+		must.NoError(t, sim.Slow("nvmlDeviceGetTemperature", 0, -1))
+		until(func(interval time.Duration) bool { return interval == time.Second })
+	}
+	must.SliceLen(t, 1, log.lines("statistics are collected less often"))
+}
+
+// TestStats_slowLook: a sample that waits for the first look at a host is not
+// slow for that (cases DEV-21).
+func TestStats_slowLook(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	const slow = 3 * time.Second
+	must.NoError(t, sim.Slow("nvmlInit", slow, -1))
+	p := testPlugin(t, sim)
+	p.open = func(cfg gpuhost.Config) (host, error) {
+		cfg.Patience, cfg.CallLimit = time.Minute, time.Minute
+		return gpuhost.Open(cfg)
+	}
+	begin := time.Now()
+	h, _, err := p.start()
+	must.NoError(t, err)
+	readings := h.Readings(t.Context())
+	must.SliceLen(t, 4, readings.GPUs)
+	must.GreaterEq(t, slow, time.Since(begin))
+	must.Positive(t, readings.Took)
+	must.Less(t, slow, readings.Took)
+}
+
+// TestStats_streams: streams share the samples of a slow host; for themselves
+// they would take 16 (cases DEV-21).
+func TestStats_streams(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	p := testPlugin(t, sim)
+	h, _, err := p.start()
+	must.NoError(t, err)
+	h.Readings(t.Context())
+	must.NoError(t, sim.Slow("nvmlDeviceGetPowerUsage", 1100*time.Millisecond, -1))
+	must.NoError(t, sim.ResetCalls())
+	ctx, cancel := context.WithCancel(t.Context())
+	var streams []<-chan *device.StatsResponse
+	for range 8 {
+		messages, err := p.Stats(ctx, time.Second)
+		must.NoError(t, err)
+		streams = append(streams, messages)
+	}
+	for _, messages := range streams {
+		<-messages
+		<-messages
+	}
+	must.Less(t, 8*4, sim.Calls()["nvmlDeviceGetPowerUsage"])
 	cancel()
-	for range messages {
+	for _, messages := range streams {
+		for range messages {
+		}
 	}
 }

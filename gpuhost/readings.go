@@ -43,6 +43,7 @@ func (h *Host) renewReadings() *Readings {
 		lanes, at = append(lanes, slot.lane), append(at, i)
 		subjects = append(subjects, subject{slot.id.uuid, slot.handle, slot.last, place.migs})
 	}
+	begin := time.Now()
 	if len(lanes) > 0 {
 		answers := onLanes(lanes, survey.session.nvml, func(i int, c *caller) (sample, error) { return h.sample(c, subjects[i]) })
 		for i, answer := range answers {
@@ -51,6 +52,7 @@ func (h *Host) renewReadings() *Readings {
 		}
 	}
 	readings.Time = time.Now()
+	readings.Took = readings.Time.Sub(begin)
 	return readings
 }
 

@@ -9,6 +9,9 @@ import "time"
 type Readings struct {
 	// Time is when the sample was finished; zero before the first one.
 	Time time.Time
+	// Took is how long NVML needed for it, without the look at the host that it
+	// may have waited for.
+	Took time.Duration
 	// Inventory is the one that the sample belongs to; nil before the first.
 	Inventory *Inventory
 	// GPUs has one entry for each GPU of the inventory, in its order.
