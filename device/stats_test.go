@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/plugins/device"
+	"github.com/hashicorp/nomad/plugins/shared/structs"
 	"github.com/shoenig/test/must"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
@@ -189,4 +190,60 @@ func TestStats_streams(t *testing.T) {
 		for range messages {
 		}
 	}
+}
+
+// TestStats_values: each statistic has its own reading, unit and whole.
+func TestStats_values(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100x8-535")
+	must.NoError(t, sim.Set(0, map[string]string{
+		"power": "123", "utilization": "11", "memory_utilization": "12", "encoder": "13", "decoder": "14", "temperature": "15",
+		"memory": "16MiB", "bar1": "17MiB", "ecc_l1": "18", "ecc_l2": "19", "ecc_mem": "20", "clock": "21", "memory_clock": "22",
+		"pcie_rx_kbps": "23", "pcie_tx_kbps": "24", "fan": "25", "mem_temperature_c": "26", "energy": "27999",
+		"retired_single_bit": "28", "retired_double_bit": "29", "remapped_corrected": "30", "remapped_uncorrected": "31",
+		"throttle_reasons": "36", "nvlink_rx_kib": "1000", "nvlink_tx_kib": "1000",
+	}))
+	p := testPlugin(t, sim)
+	all := statistics(t, p, func(s map[string]*device.DeviceStats) bool { return len(s) == 8 })
+	id := p.host.Inventory(t.Context()).GPUs[0].UUID
+	number := func(n int64, unit string) structs.StatValue {
+		return structs.StatValue{IntNumeratorVal: &n, Unit: unit}
+	}
+	pair := func(n, of int64, unit string) structs.StatValue {
+		return structs.StatValue{IntNumeratorVal: &n, IntDenominatorVal: &of, Unit: unit}
+	}
+	words := func(s string) structs.StatValue { return structs.StatValue{StringVal: &s} }
+	notYet := func(unit string) structs.StatValue { v := words("N/A"); v.Unit = unit; return v }
+	got := make(map[string]structs.StatValue)
+	for name, value := range all[id].Stats.Attributes {
+		must.NotEq(t, "", value.Desc, must.Sprint(name))
+		got[name] = structs.StatValue{
+			IntNumeratorVal: value.IntNumeratorVal, IntDenominatorVal: value.IntDenominatorVal, StringVal: value.StringVal, Unit: value.Unit,
+		}
+	}
+	must.Eq(t, map[string]structs.StatValue{
+		"Power usage": pair(123, 400, "W"), "GPU utilization": number(11, "%"), "Memory utilization": number(12, "%"),
+		"Encoder utilization": number(13, "%"), "Decoder utilization": number(14, "%"), "Temperature": number(15, "C"),
+		"Memory state": pair(16, 40960, "MiB"), "BAR1 buffer state": pair(17, 65536, "MiB"), "ECC L1 errors": number(18, "#"),
+		"ECC L2 errors": number(19, "#"), "ECC memory errors": number(20, "#"), "Cores clock": pair(21, 1410, "MHz"),
+		"Memory clock": pair(22, 1215, "MHz"), "PCIe received": number(23, "KB/s"), "PCIe sent": number(24, "KB/s"),
+		"Fan speed": number(25, "%"), "Memory temperature": number(26, "C"), "Energy": number(27, "J"),
+		"Retired pages, single bit": number(28, "#"), "Retired pages, double bit": number(29, "#"),
+		"Remapped rows, corrected": number(30, "#"), "Remapped rows, uncorrected": number(31, "#"),
+		"Throttle reasons": words("power cap, software thermal"), "NVLink received": notYet("KB/s"), "NVLink sent": notYet("KB/s"),
+	}, got)
+
+	// The links tell counters, of which a rate is made once there are two samples.
+	moved := func(which string) func(map[string]*device.DeviceStats) bool {
+		return func(s map[string]*device.DeviceStats) bool {
+			value := s[id].Stats.Attributes[which]
+			return value.IntNumeratorVal != nil && *value.IntNumeratorVal > 0
+		}
+	}
+	must.NoError(t, sim.Set(0, map[string]string{"nvlink_rx_kib": "1000000000"}))
+	values := statistics(t, p, moved("NVLink received"))[id].Stats.Attributes
+	must.Eq(t, 0, *values["NVLink sent"].IntNumeratorVal)
+	must.NoError(t, sim.Set(0, map[string]string{"nvlink_tx_kib": "1000000000"}))
+	values = statistics(t, p, moved("NVLink sent"))[id].Stats.Attributes
+	must.Eq(t, 0, *values["NVLink received"].IntNumeratorVal)
 }
