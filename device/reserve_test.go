@@ -4,6 +4,7 @@
 package device
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,7 +112,7 @@ func TestMPS(t *testing.T) {
 	_, err := p.Reserve([]string{k80first + "::0"})
 	must.ErrorContains(t, err, "MPS daemon not running")
 
-	must.NoError(t, os.WriteFile(filepath.Join(pipes, "control"), nil, 0o600))
+	daemon := listen(t, filepath.Join(pipes, "control"))
 	s.until(withUsable(16))
 	r, err := p.Reserve([]string{k80first + "::0", k80first + "::2"})
 	must.NoError(t, err)
@@ -121,4 +122,43 @@ func TestMPS(t *testing.T) {
 		"GPU_DOCKER_RESERVED_IDS": k80first + "::0," + k80first + "::2",
 	}, r.Envs)
 	must.Eq(t, []*device.Mount{{HostPath: pipes, TaskPath: "/tmp/nvidia-mps"}}, r.Mounts)
+
+	// The limits are numbered as CUDA counts, not as the ids come.
+	r, err = p.Reserve([]string{k80third + "::1", k80first + "::0", k80third + "::0", k80fourth + "::0", k80third + "::2"})
+	must.NoError(t, err)
+	must.Eq(t, k80third+","+k80first+","+k80fourth, r.Envs["NVIDIA_VISIBLE_DEVICES"])
+	must.Eq(t, "0=2879M,1=8639M,2=2879M", r.Envs["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"])
+	must.Eq(t, "PCI_BUS_ID", r.Envs["CUDA_DEVICE_ORDER"])
+	must.Eq(t, "25", r.Envs["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"])
+
+	// The first connection that the daemon hears of is a client's.
+	client, err := net.Dial("unixpacket", daemon.Addr().String())
+	must.NoError(t, err)
+	defer client.Close()
+	_, err = client.Write([]byte("hello"))
+	must.NoError(t, err)
+	connection, err := daemon.Accept()
+	must.NoError(t, err)
+	defer connection.Close()
+	heard := make([]byte, 16)
+	n, err := connection.Read(heard)
+	must.NoError(t, err)
+	must.Eq(t, "hello", string(heard[:n]))
+
+	must.NoError(t, daemon.Close()) // as if it were killed: the file stays
+	groups = s.until(withUsable(0))
+	must.Eq(t, `MPS daemon not running: nobody listens on "`+filepath.Join(pipes, "control")+`"; start nvidia-cuda-mps-control -d`, groups[0].Devices[0].HealthDesc)
+	_, err = p.Reserve([]string{k80first + "::0"})
+	must.ErrorContains(t, err, "nobody listens")
+}
+
+// listen is the control daemon of MPS, as far as its socket shows. The file stays
+// when it is closed.
+func listen(t *testing.T, control string) *net.UnixListener {
+	t.Helper()
+	daemon, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: control, Net: "unixpacket"})
+	must.NoError(t, err)
+	daemon.SetUnlinkOnClose(false)
+	t.Cleanup(func() { _ = daemon.Close() }) // most have closed it
+	return daemon
 }
