@@ -241,7 +241,7 @@ func (s *settings) shared() bool { return s.strategy != sharingNone }
 // longEnough says whether an id can be meant: shortened UUIDs need some digits,
 // so that a slip does not hide half the node.
 func longEnough(id string) bool {
-	for _, scheme := range []string{"GPU-", "MIG-"} {
+	for _, scheme := range []string{"GPU-", "MIG-GPU-", "MIG-"} {
 		if digits, found := strings.CutPrefix(id, scheme); found {
 			return len(strings.ReplaceAll(digits, "-", "")) >= minPrefix
 		}

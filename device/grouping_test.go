@@ -123,3 +123,31 @@ func TestSharing_options(t *testing.T) {
 	_, err = p.Reserve([]string{k80first + "::0", k80second + "::0"})
 	must.EqError(t, err, "2 shares of GPUs are requested, and sharing.fail_requests_greater_than_one allows one, as several may be of the same GPU; set count = 1 in the task's device block")
 }
+
+func TestShortUUID(t *testing.T) {
+	for uuid, want := range map[string]string{
+		k80first: "1ab7d8d0",
+		"MIG-6fae5a2c-1b1e-5d4a-9d5e-0d1c6f6f4a11":         "6fae5a2c",
+		"MIG-GPU-5607af3e-e65f-2562-f537-e55e3f92c247/7/0": "5607af3e/7/0",
+		"0320000012345678": "0320000012345678",
+	} {
+		must.Eq(t, want, shortUUID(uuid))
+	}
+}
+
+// TestFingerprint_instanceOldMIG: MIG devices of drivers before 470 are a group
+// each as well (cases DEV-23).
+func TestFingerprint_instanceOldMIG(t *testing.T) {
+	t.Parallel()
+	sim := changed(t, "a100-mig-535", `"driver_version": "535.104.05"`, `"driver_version": "460.106.00"`)
+	groups := fingerprint(t, testPlugin(t, sim, func(c *Config) { c.GroupBy = groupByInstance })).until(withUsable(12))
+	must.Len(t, 12, groups)
+	old := 0
+	for _, group := range groups {
+		must.Eq(t, str(group.Devices[0].ID), group.Attributes["uuid"], must.Sprint(group.Name))
+		if strings.HasPrefix(group.Devices[0].ID, "MIG-GPU-") {
+			old++
+		}
+	}
+	must.Eq(t, 10, old)
+}

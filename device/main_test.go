@@ -6,6 +6,7 @@ package device
 import (
 	"context"
 	"flag"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -70,6 +71,17 @@ func simulated(t testing.TB, profile string) *simhost.Host {
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, sim.Down()) })
 	return sim
+}
+
+// changed starts a simulated host whose profile differs in one text from another.
+func changed(t testing.TB, profile, before, after string) *simhost.Host {
+	t.Helper()
+	text, err := simhost.ProfileText(profile)
+	must.NoError(t, err)
+	must.StrContains(t, string(text), before)
+	path := filepath.Join(t.TempDir(), "profile.json")
+	must.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), before, after)), 0o600))
+	return simulated(t, path)
 }
 
 // record keeps what the plugin logs from now on. Safe for concurrent use.

@@ -134,13 +134,22 @@ func modelName(i *instance) string {
 	return name
 }
 
-// shortUUID is the first block of a UUID, "1ab7d8d0" of "GPU-1ab7d8d0-…".
+// shortUUID is the first block of a UUID, "1ab7d8d0" of "GPU-1ab7d8d0-…". Drivers
+// before 470 name a MIG device by its GPU and instances, "MIG-GPU-1ab7d8d0-…/1/0",
+// of which the latter are kept: "1ab7d8d0/1/0".
 func shortUUID(uuid string) string {
-	_, rest, found := strings.Cut(uuid, "-")
-	if !found {
-		return uuid
+	rest, old := strings.CutPrefix(uuid, "MIG-GPU-")
+	if !old {
+		_, after, found := strings.Cut(uuid, "-")
+		if !found {
+			return uuid
+		}
+		rest = after
 	}
 	block, _, _ := strings.Cut(rest, "-")
+	if _, instances, found := strings.Cut(rest, "/"); found {
+		block += "/" + instances
+	}
 	return block
 }
 
