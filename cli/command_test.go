@@ -163,6 +163,7 @@ func TestVersion(t *testing.T) {
 		must.StrContains(t, got.stdout, want)
 	}
 	must.StrContains(t, command(t, "--driver-root", t.TempDir(), "version").stdout, "NVML library not found")
+	must.Eq(t, result{stdout: "gpu-docker version " + Version + "\n"}, command(t, "--version")) // cases DEV-04
 	must.Eq(t, "NVIDIA Docker plugin: 1.0.1\n", command(t, "serve", "-v").stdout)
 }
 

@@ -32,6 +32,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:          "gpu-docker",
 		Short:        "NVIDIA GPUs for containers, with and without Nomad",
+		Version:      Version,
 		Long:         rootHelp,
 		Example:      rootExample,
 		Args:         unknownCommand,
