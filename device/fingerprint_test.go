@@ -5,10 +5,14 @@ package device
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/nomad/plugins/base"
 	"github.com/hashicorp/nomad/plugins/device"
 	"github.com/hashicorp/nomad/plugins/shared/structs"
 	"github.com/shoenig/test/must"
@@ -168,10 +172,44 @@ func TestFingerprint_ignored(t *testing.T) {
 	p := testPlugin(t, sim, func(c *Config) {
 		c.IgnoredGPUIDs = []string{k80first, "GPU-9C03E1F2", "GPU-00000000-no-such-gpu"}
 	})
+	log := recordLog(p)
 	groups := fingerprint(t, p).until(withUsable(2))
 	must.MapNotContainsKeys(t, devices(groups), []string{k80first, k80second})
+	warnings := log.lines("fit no GPU of this node")
+	must.SliceLen(t, 1, warnings)
+	must.StrContains(t, warnings[0], "[WARN]")
+	for _, id := range []string{"ids=[\"GPU-00000000-no-such-gpu\"]", k80first, k80second, k80third, k80fourth} {
+		must.StrContains(t, warnings[0], id)
+	}
 	_, err := p.Reserve([]string{k80second})
 	must.EqError(t, err, `device "`+k80second+`" is not offered: "ignored_gpu_ids" has "GPU-9C03E1F2"`)
+}
+
+// TestSetConfig_ambiguous: the beginning of two UUIDs is refused, or, when the
+// driver answers only later, hides both with an error in the log (cases DEV-22).
+func TestSetConfig_ambiguous(t *testing.T) {
+	t.Parallel()
+	const twin = "GPU-1ab7d8d0-05b4-44a1-8c2e-7a9d90f4b2c6"
+	sim := changed(t, "k80x4-352", k80third, twin)
+	config := defaultConfig()
+	config.DriverRoot, config.FingerprintPeriod = sim.Root(), "1s"
+	config.IgnoredGPUIDs = []string{k80fourth, "gpu-1AB7D8D0"}
+	data := &base.Config{PluginConfig: encode(t, config)}
+
+	must.NoError(t, sim.Unload())
+	p := testPlugin(t, nil)
+	must.NoError(t, p.SetConfig(data))
+	log := recordLog(p)
+	s := fingerprint(t, p)
+	must.NoError(t, sim.Load())
+	groups := s.until(withUsable(1))
+	must.MapContainsKey(t, devices(groups), k80second)
+	errs := log.lines("all GPUs that it fits are hidden")
+	must.SliceLen(t, 1, errs)
+	const want = `plugin config: ignored_gpu_ids[1] "gpu-1AB7D8D0" fits ` + k80first + ", " + twin + "; give more of the one that is meant"
+	must.StrContains(t, strings.ReplaceAll(errs[0], `\"`, `"`), want)
+
+	must.EqError(t, testPlugin(t, nil).SetConfig(data), want)
 }
 
 // TestFingerprint_instance: each GPU by itself, with what tells it from others
@@ -210,6 +248,107 @@ func TestFingerprint_xid(t *testing.T) {
 			must.StrContains(t, d.HealthDesc, "Xid 79")
 			must.Eq(t, groups[0].Devices[5].ID, id)
 		}
+	}
+}
+
+// TestFingerprint_xidRules: the operator's lists decide before the built-in ones
+// (cases DEV-14).
+func TestFingerprint_xidRules(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100x8-535")
+	p := testPlugin(t, sim, func(c *Config) {
+		c.FingerprintPeriod, c.Health = "1m", &HealthConfig{XIDIgnore: []string{"79"}, XIDFatal: []string{"45"}}
+	})
+	s := fingerprint(t, p)
+	s.until(withUsable(8))
+	must.NoError(t, sim.XID(2, 79))
+	must.NoError(t, sim.XID(5, 45))
+	groups := s.until(func(g []*device.DeviceGroup) bool { return usable(g) < 8 })
+	must.Eq(t, 7, usable(groups))
+	must.StrContains(t, groups[0].Devices[5].HealthDesc, "Xid 45")
+}
+
+// TestFingerprint_cardComesAndGoes: the PCI bus gets and loses a GPU while the
+// driver is loaded (cases DEV-18).
+func TestFingerprint_cardComesAndGoes(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	function := filepath.Join(sim.Root(), "sys/bus/pci/devices/0000:07:00.0")
+	aside := filepath.Join(t.TempDir(), "function")
+	remove := func() {
+		must.NoError(t, os.Rename(function, aside))
+		must.NoError(t, sim.Set(1, map[string]string{"present": "false"}))
+	}
+	remove()
+	s := fingerprint(t, testPlugin(t, sim))
+	groups := s.until(withUsable(3))
+	must.MapNotContainsKey(t, devices(groups), k80second)
+	must.NoError(t, os.Rename(aside, function))
+	must.NoError(t, sim.Set(1, map[string]string{"present": "true"}))
+	must.True(t, devices(s.until(withUsable(4)))[k80second].Healthy)
+	remove()
+	s.until(func(g []*device.DeviceGroup) bool { return usable(g) == 3 && devices(g)[k80second] == nil })
+}
+
+// TestFingerprint_noCard: a driver without a GPU, or without its library, has
+// nothing to offer until it has (cases DEV-19).
+func TestFingerprint_noCard(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	var functions []string
+	for gpu, function := range []string{"06", "07", "85", "86"} {
+		functions = append(functions, "sys/bus/pci/devices/0000:"+function+":00.0")
+		must.NoError(t, sim.Set(gpu, map[string]string{"present": "false"}))
+	}
+	aside := t.TempDir()
+	for n, function := range functions {
+		must.NoError(t, os.Rename(filepath.Join(sim.Root(), function), filepath.Join(aside, strconv.Itoa(n))))
+	}
+	p := testPlugin(t, sim)
+	s := fingerprint(t, p)
+	must.SliceEmpty(t, s.until(withUsable(0)))
+	answered := func() bool { return !p.host.Inventory(t.Context()).Time.IsZero() }
+	must.True(t, answered())
+	must.NotEq(t, "", p.host.Inventory(t.Context()).Reason)
+	for n, function := range functions {
+		must.NoError(t, os.Rename(filepath.Join(aside, strconv.Itoa(n)), filepath.Join(sim.Root(), function)))
+		must.NoError(t, sim.Set(n, map[string]string{"present": "true"}))
+	}
+	s.until(withUsable(4))
+}
+
+// TestFingerprint_initFails: NVML that cannot be started is tried each period
+// (cases DEV-19).
+func TestFingerprint_initFails(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{9, 12} {
+		sim := simulated(t, "k80x4-352")
+		must.NoError(t, sim.Fail("nvmlInit", code, -1))
+		s := fingerprint(t, testPlugin(t, sim))
+		must.SliceEmpty(t, s.until(withUsable(0)))
+		must.NoError(t, sim.ResetCalls())
+		within(t, func() bool { return sim.Calls()["nvmlInit_v2"] >= 2 })
+		must.NoError(t, sim.Fail("nvmlInit", 0, -1))
+		s.until(withUsable(4))
+	}
+}
+
+// TestStart_log: the log tells what runs here with which options, and which
+// driver it found (cases DEV-32).
+func TestStart_log(t *testing.T) {
+	t.Parallel()
+	p := testPlugin(t, simulated(t, "k80x4-352"))
+	log := recordLog(p)
+	fingerprint(t, p).until(withUsable(4))
+	starts := log.lines("NVIDIA device plugin starts")
+	must.SliceLen(t, 1, starts)
+	for _, want := range []string{"[INFO]", "version=0.0.0-test", "group_by=model", "mig=auto", "sharing=none"} {
+		must.StrContains(t, starts[0], want)
+	}
+	found := log.lines("NVIDIA driver found")
+	must.SliceLen(t, 1, found)
+	for _, want := range []string{"[INFO]", "driver=352.39", "cuda=7.5", "libnvidia-ml.so", "gpus=4"} {
+		must.StrContains(t, found[0], want)
 	}
 }
 

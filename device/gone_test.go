@@ -28,19 +28,14 @@ func newLooks(t *testing.T, p *Plugin) *looks {
 // until looks until the offer is as wished.
 func (l *looks) until(wished func([]*device.DeviceGroup) bool) map[string]*device.Device {
 	l.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
-		out := make(chan *device.FingerprintResponse, 1)
-		l.out = out
+	within(l.t, func() bool {
+		l.out = make(chan *device.FingerprintResponse, 1) // has room for the look's message
 		var ok bool
 		l.next, ok = l.look(l.t.Context())
 		must.True(l.t, ok)
-		if wished(l.last.devices) {
-			return devices(l.last.devices)
-		}
-		must.True(l.t, time.Now().Before(end), must.Sprintf("no such offer; the last: %+v", l.last.devices))
-	}
+		return wished(l.last.devices)
+	})
+	return devices(l.last.devices)
 }
 
 // TestGone: what a task may hold stays listed for as long as it takes Nomad's

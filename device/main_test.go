@@ -181,3 +181,13 @@ func usable(groups []*device.DeviceGroup) int {
 func withUsable(n int) func([]*device.DeviceGroup) bool {
 	return func(groups []*device.DeviceGroup) bool { return usable(groups) == n }
 }
+
+// within polls a condition until it holds.
+func within(t testing.TB, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); !holds(); <-tick.C {
+		must.True(t, time.Now().Before(end), must.Sprint("not within 20 s"))
+	}
+}

@@ -82,6 +82,7 @@ func TestMIG_repartition(t *testing.T) {
 	t.Parallel()
 	sim := simulated(t, "a100-mig-535")
 	p := testPlugin(t, sim)
+	log := recordLog(p)
 	s := fingerprint(t, p)
 	groups := s.until(withUsable(12))
 	split := -1
@@ -105,6 +106,7 @@ func TestMIG_repartition(t *testing.T) {
 	must.NoError(t, sim.Set(split, map[string]string{"mig": "none"}))
 	groups = s.until(withUsable(5))
 	must.Eq(t, "not there any more", devices(groups)[held].HealthDesc)
+	must.SliceLen(t, 1, log.lines("in MIG mode but has no MIG devices"))
 	must.NoError(t, sim.Set(split, map[string]string{"mig": "off"}))
 	must.Eq(t, 3, groupSizes(s.until(withUsable(6)))["NVIDIA A100-PCIE-40GB"])
 }

@@ -117,7 +117,8 @@ func (p *Plugin) SetConfig(c *base.Config) error {
 }
 
 // checkIgnored refuses shortened ids that fit several GPUs. Only then is the host
-// looked at, and only if it answers quickly; the fingerprint checks again.
+// looked at, and not longer than a host lets its readers wait: the first look at a
+// healthy one may need most of that. The fingerprint checks again.
 func (p *Plugin) checkIgnored(s *settings) error {
 	if !hasShortened(s.IgnoredGPUIDs) || !s.Enabled {
 		return nil
@@ -127,9 +128,7 @@ func (p *Plugin) checkIgnored(s *settings) error {
 		return err
 	}
 	defer h.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), firstWait)
-	defer cancel()
-	if _, ambiguous := matchIgnored(s.IgnoredGPUIDs, h.Inventory(ctx)); len(ambiguous) > 0 {
+	if _, ambiguous := matchIgnored(s.IgnoredGPUIDs, h.Inventory(context.Background())); len(ambiguous) > 0 {
 		return errors.Join(ambiguous...)
 	}
 	return nil

@@ -109,6 +109,35 @@ func addProcess(t *testing.T, sim *simhost.Host) {
 	}))
 }
 
+// TestStats_noProcesses: a driver that cannot list processes has the other
+// statistics while one runs (cases DEV-02).
+func TestStats_noProcesses(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "old-340")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	messages, err := testPlugin(t, sim).Stats(ctx, time.Second)
+	must.NoError(t, err)
+	temperature := func(message *device.StatsResponse) int64 {
+		must.NotNil(t, message, must.Sprint("the stream has ended"))
+		for _, group := range message.Groups {
+			for _, stats := range group.InstanceStats {
+				must.MapEmpty(t, stats.Stats.Nested)
+				return *stats.Stats.Attributes[statTemperature].IntNumeratorVal
+			}
+		}
+		return 0
+	}
+	for temperature(<-messages) != 54 {
+	}
+	addProcess(t, sim)
+	must.NoError(t, sim.Set(0, map[string]string{"temperature": "55"}))
+	for temperature(<-messages) != 55 {
+	}
+	cancel()
+	for range messages {
+	}
+}
+
 // TestStats_slow: a slow host is asked less often, which the log says once; a
 // quick one as often as was asked for (cases DEV-21).
 func TestStats_slow(t *testing.T) {
@@ -121,15 +150,10 @@ func TestStats_slow(t *testing.T) {
 	stats := &statStream{log: p.log, host: h, settings: s, pace: newPace(time.Second)}
 	until := func(wished func(time.Duration) bool) {
 		t.Helper()
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for end := time.Now().Add(30 * time.Second); ; <-tick.C {
+		within(t, func() bool {
 			stats.sample(t.Context())
-			if wished(stats.pace.interval) {
-				return
-			}
-			must.True(t, time.Now().Before(end), must.Sprintf("the interval stays %s", stats.pace.interval))
-		}
+			return wished(stats.pace.interval)
+		})
 	}
 	for range 2 {
 		must.NoError(t, sim.Slow("nvmlDeviceGetTemperature", 700*time.Millisecond, -1))
