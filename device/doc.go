@@ -14,8 +14,8 @@
 //
 // The surprises: SetConfig starts nothing, as Nomad calls it in throw-away
 // processes. A GPU that fails stays in the offer as unhealthy, since Nomad would
-// forget which task holds a GPU that vanished. Attributes belong to a group, so
-// what its GPUs do not agree on is absent.
+// forget which task holds a GPU that vanished; one that does vanish stays for half
+// a minute. Attributes belong to a group, so what its GPUs do not agree on is absent.
 //
 // The tests run on simulated hosts; "go test -run XXX -bench Idle ./device"
 // measures what an idle plugin costs.

@@ -19,7 +19,7 @@ import (
 // statistics reads a stream until a message is as wished.
 func statistics(t *testing.T, p *Plugin, wished func(map[string]*device.DeviceStats) bool) map[string]*device.DeviceStats {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	messages, err := p.Stats(ctx, time.Second)
 	must.NoError(t, err)
@@ -114,7 +114,7 @@ func addProcess(t *testing.T, sim *simhost.Host) {
 func TestStats_noProcesses(t *testing.T) {
 	t.Parallel()
 	sim := simulated(t, "old-340")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	messages, err := testPlugin(t, sim).Stats(ctx, time.Second)
 	must.NoError(t, err)
 	temperature := func(message *device.StatsResponse) int64 {
