@@ -51,8 +51,8 @@ func TestEngineRun(t *testing.T) {
 	must.Eq(t, 127, exit.ExitCode())
 }
 
-// TestEngineUninstall: it refuses while containers refer to the volume, and
-// leaves the engine without a trace (cases CLI-02).
+// TestEngineUninstall: it refuses while containers refer to the volume, by name or
+// by a bind mount, and leaves the engine without a trace (cases CLI-02).
 func TestEngineUninstall(t *testing.T) {
 	root, volumes := simulated(t), filepath.Join(t.TempDir(), "volumes")
 	importGPUImage(t)
@@ -63,15 +63,21 @@ func TestEngineUninstall(t *testing.T) {
 	out, err := program(env, "nvidia-docker", "create", "--name", name, "--network=none", engineImage, "/none")
 	must.NoError(t, err, must.Sprint(out))
 	t.Cleanup(func() { _, _ = program(nil, "docker", "rm", "-f", name) })
+	const bound = name + "-bound"
+	tree := filepath.Join(volumes, "nvidia_driver/352.39")
+	out, err = program(nil, "docker", "create", "--name", bound, "--network=none", "--volume="+tree+":/usr/local/nvidia:ro", engineImage, "/none")
+	must.NoError(t, err, must.Sprint(out))
+	t.Cleanup(func() { _, _ = program(nil, "docker", "rm", "-f", bound) })
 
 	check := command(t, "uninstall", "--check")
 	must.Eq(t, 1, check.code)
 	must.StrContains(t, check.stdout, "volume     nvidia_driver_352.39\n")
 	must.StrContains(t, check.stdout, "  created  "+name+"\n")
+	must.StrContains(t, check.stdout, "  created  "+bound+"\n")
 	refused := command(t, "uninstall")
 	must.Eq(t, 1, refused.code)
 	must.StrContains(t, refused.stderr, `container "`+name+`" has ended and refers to a driver volume; remove it, or use --remove-containers`)
-	must.Eq(t, result{stdout: name + "\nnvidia_driver_352.39\n"}, command(t, "uninstall", "--remove-containers"))
+	must.Eq(t, result{stdout: name + "\n" + bound + "\nnvidia_driver_352.39\n"}, command(t, "uninstall", "--remove-containers"))
 	must.Eq(t, result{}, command(t, "uninstall", "--check"))
 	out, err = program(nil, "docker", "volume", "ls", "-q", "--filter", "driver=nvidia-docker")
 	must.NoError(t, err)

@@ -13,18 +13,22 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/volume"
+	enginevolume "github.com/docker/docker/api/types/volume"
 	"github.com/spf13/cobra"
+
+	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/volume"
 )
 
 const uninstallHelp = `Makes the engine forget the volume driver nvidia-docker, as the last step before
 the program goes: volumes of a driver that does not answer any more slow the
 engine down for as long as it knows them.
 
-Call it while the volume driver still answers ("gpu-docker serve", or the Nomad
-agent with its GPU jobs stopped). It refuses while containers refer to one of the
-volumes: running ones must be stopped first, and ones that have ended must be
-removed, by you or with --remove-containers.
+Call it while "gpu-docker serve" answers for the volumes, with the Nomad agent
+stopped: an agent builds the loaded driver's volume again. It refuses while
+containers refer to one of the volumes, by name or by a bind mount: running ones
+must be stopped first, and ones that have ended must be removed, by you or with
+--remove-containers.
 
 With --check it only lists what refers to the volume driver.
 
@@ -33,30 +37,49 @@ Exit codes: 0 nothing is left, 1 something is, 2 wrong usage.`
 // volumeDriver is the name under which the engine knows our volumes.
 const volumeDriver = "nvidia-docker"
 
+// uninstallEngine is what the command asks of a Docker Engine; docker's client
+// satisfies it.
+type uninstallEngine interface {
+	VolumeList(ctx context.Context, options enginevolume.ListOptions) (enginevolume.ListResponse, error)
+	VolumeRemove(ctx context.Context, name string, force bool) error
+	ContainerList(ctx context.Context, options container.ListOptions) ([]container.Summary, error)
+	ContainerRemove(ctx context.Context, id string, options container.RemoveOptions) error
+}
+
 // uninstall is one call of the command.
 type uninstall struct {
-	app              *app
-	engine           *engine
+	app    *app
+	engine uninstallEngine
+	// trees are the driver volumes on disk. The engine need not know them: with a
+	// bind mount it is told a directory only.
+	trees            []volume.Volume
 	checkOnly        bool
 	removeContainers bool
 }
 
 func newUninstallCommand(a *app) *cobra.Command {
-	u := &uninstall{app: a}
+	u, o := &uninstall{app: a}, &volumeOptions{}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Make the engine forget the driver volumes",
 		Long:  uninstallHelp,
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if u.engine, err = newEngine(); err != nil {
+			engine, err := newEngine()
+			if err != nil {
 				return err
 			}
-			defer u.engine.close()
-			return u.run(cmd.Context())
+			defer engine.close()
+			u.engine = engine
+			return a.withStore(o, func(_ *gpuhost.Host, store *volume.Store) error {
+				if u.trees, err = store.List(); err != nil {
+					return err
+				}
+				return u.run(cmd.Context())
+			})
 		},
 	}
+	cmd.Flags().StringVarP(&o.path, "volumes-path", "d", volume.DefaultDir, "directory of the driver volumes")
 	cmd.Flags().BoolVar(&u.checkOnly, "check", false, "only list what refers to the volume driver")
 	cmd.Flags().BoolVar(&u.removeContainers, "remove-containers", false, "remove containers that have ended and refer to a driver volume")
 	return cmd
@@ -72,46 +95,48 @@ func (r *reference) running() bool {
 }
 
 func (u *uninstall) run(ctx context.Context) error {
-	volumes, err := u.volumes(ctx)
+	records, err := u.records(ctx)
 	if err != nil {
 		return err
 	}
-	references, err := u.references(ctx, volumes)
+	references, err := u.references(ctx, slices.Concat(records, u.trees))
 	if err != nil {
 		return err
 	}
 	if u.checkOnly {
-		return u.list(volumes, references)
+		return u.list(records, references)
 	}
 	if err := u.refuse(references); err != nil {
 		return err
 	}
-	return u.remove(ctx, volumes, references)
+	return u.remove(ctx, records, references)
 }
 
-// volumes are the names of our volumes in the engine's list.
-func (u *uninstall) volumes(ctx context.Context) ([]string, error) {
-	found, err := u.engine.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("driver", volumeDriver))})
+// records are our volumes in the engine's list. The engine knows no mountpoint of
+// a volume whose driver does not answer.
+func (u *uninstall) records(ctx context.Context) ([]volume.Volume, error) {
+	found, err := u.engine.VolumeList(ctx, enginevolume.ListOptions{Filters: filters.NewArgs(filters.Arg("driver", volumeDriver))})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the engine's volumes: %w; start the engine, or check DOCKER_HOST", err)
 	}
-	var names []string
+	var records []volume.Volume
 	for _, v := range found.Volumes {
-		names = append(names, v.Name)
+		records = append(records, volume.Volume{Name: v.Name, Mountpoint: v.Mountpoint})
 	}
-	slices.Sort(names)
-	return names, nil
+	slices.SortFunc(records, func(a, b volume.Volume) int { return strings.Compare(a.Name, b.Name) })
+	return records, nil
 }
 
-// references are the containers, running or not, that mount one of the volumes.
-func (u *uninstall) references(ctx context.Context, volumes []string) ([]reference, error) {
+// references are the containers, running or not, that mount one of the volumes,
+// by its name or its directory.
+func (u *uninstall) references(ctx context.Context, volumes []volume.Volume) ([]reference, error) {
 	all, err := u.engine.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the engine's containers: %w", err)
 	}
 	var found []reference
 	for _, c := range all {
-		if slices.ContainsFunc(c.Mounts, func(m container.MountPoint) bool { return slices.Contains(volumes, m.Name) }) {
+		if mountsOneOf(&c, volumes) {
 			found = append(found, reference{id: c.ID, name: strings.TrimPrefix(strings.Join(c.Names, ","), "/"), state: c.State})
 		}
 	}
@@ -119,15 +144,26 @@ func (u *uninstall) references(ctx context.Context, volumes []string) ([]referen
 	return found, nil
 }
 
+func mountsOneOf(c *container.Summary, volumes []volume.Volume) bool {
+	for _, m := range c.Mounts {
+		for _, v := range volumes {
+			if m.Name == v.Name || v.Mountpoint != "" && v.MountedAs(m.Name, m.Source) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // list prints what is there; anything means exit code 1.
-func (u *uninstall) list(volumes []string, references []reference) error {
-	for _, name := range volumes {
-		say(u.app.stdout, "volume     %s\n", name)
+func (u *uninstall) list(records []volume.Volume, references []reference) error {
+	for _, v := range records {
+		say(u.app.stdout, "volume     %s\n", v.Name)
 	}
 	for _, r := range references {
 		say(u.app.stdout, "container  %s  %s  %s\n", r.id[:12], r.state, r.name)
 	}
-	if len(volumes)+len(references) > 0 {
+	if len(records)+len(references) > 0 {
 		return &exitError{code: exitFailed}
 	}
 	return nil
@@ -148,7 +184,7 @@ func (u *uninstall) refuse(references []reference) error {
 }
 
 // remove takes containers, then volumes, out of the engine and prints their names.
-func (u *uninstall) remove(ctx context.Context, volumes []string, references []reference) error {
+func (u *uninstall) remove(ctx context.Context, records []volume.Volume, references []reference) error {
 	var failed []error
 	for _, r := range references {
 		if err := u.engine.ContainerRemove(ctx, r.id, container.RemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
@@ -157,12 +193,12 @@ func (u *uninstall) remove(ctx context.Context, volumes []string, references []r
 		}
 		say(u.app.stdout, "%s\n", r.name)
 	}
-	for _, name := range volumes {
-		if err := u.engine.VolumeRemove(ctx, name, false); err != nil && !errdefs.IsNotFound(err) {
-			failed = append(failed, fmt.Errorf("volume %q cannot be removed: %w; the volume driver must answer: start \"gpu-docker serve\" and try again", name, err))
+	for _, v := range records {
+		if err := u.engine.VolumeRemove(ctx, v.Name, false); err != nil && !errdefs.IsNotFound(err) {
+			failed = append(failed, fmt.Errorf("volume %q cannot be removed: %w; end what uses it, or start \"gpu-docker serve\" if the volume driver does not answer, and try again", v.Name, err))
 			continue
 		}
-		say(u.app.stdout, "%s\n", name)
+		say(u.app.stdout, "%s\n", v.Name)
 	}
 	return errors.Join(failed...)
 }
