@@ -20,11 +20,15 @@ import (
 )
 
 const doctorHelp = `Looks at everything that could be wrong, all at once: the NVIDIA driver, each GPU,
-device nodes, driver files, the Docker Engine, the volume driver's socket, the
-REST API's port, the driver volumes, and the containers that still use an earlier
-driver. Each fault comes with its cure. Nothing is changed.
+device nodes, driver files, the Docker Engine, the volume driver's socket and the
+files that lead the engine to it, the REST API's port, who may change what is kept
+on disk, the driver volumes, and the containers that still use an earlier driver.
+Each fault comes with its cure. Nothing is changed.
 
 Exit codes: 0 all is well, 1 warnings, 2 something is broken.`
+
+// driverStateDir is where the task driver keeps its own state.
+const driverStateDir = "/var/lib/gpu-docker"
 
 // doctorOptions are the flags of doctor.
 type doctorOptions struct {
@@ -56,7 +60,7 @@ func newDoctorCommand(a *app) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&o.address, "listen", "l", serve.DefaultAPIAddress, `where the REST API should answer; "" if it is off`)
 	f.StringVarP(&o.path, "volumes-path", "d", volume.DefaultDir, "directory of the driver volumes")
-	f.StringVarP(&o.socketDir, "socket-dir", "s", volume.DefaultSocketDir, "directory of the volume driver's socket")
+	f.StringVarP(&o.socketDir, "socket-dir", "s", volume.DefaultSocketDir, `directory of the volume driver's socket; "" if it is off`)
 	return cmd
 }
 
@@ -70,7 +74,14 @@ func (a *app) examine(ctx context.Context, o *doctorOptions) ([]doctor.Finding, 
 	if err != nil {
 		return nil, err
 	}
-	e := &doctor.Examination{Host: host, Volumes: store, SocketDir: o.socketDir, APIAddress: o.address}
+	volumes, err := absolute(o.path)
+	if err != nil {
+		return nil, err
+	}
+	e := &doctor.Examination{
+		Host: host, Volumes: store, APIAddress: o.address,
+		SocketDir: o.socketDir, SpecDirs: doctor.EngineSpecDirs, StateDirs: []string{volumes, driverStateDir},
+	}
 	engine, err := newEngine()
 	if err != nil {
 		e.EngineErr = err

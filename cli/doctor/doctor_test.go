@@ -47,6 +47,13 @@ func (h *fakeHost) GPUNode(g *gpuhost.GPU) (gpuhost.DeviceNode, error) {
 	return gpuhost.DeviceNode{}, errors.New("node is missing")
 }
 
+func (h *fakeHost) MIGNodes(_ *gpuhost.GPU, m *gpuhost.MIGDevice) ([]gpuhost.DeviceNode, error) {
+	if path := h.nodes[m.UUID]; path != "" {
+		return []gpuhost.DeviceNode{{HostPath: path, ContainerPath: "/dev/nvidia-caps/nvidia-cap30"}}, nil
+	}
+	return nil, errors.New("capability node of " + m.UUID + " is missing")
+}
+
 type fakeEngine struct {
 	version types.Version
 	info    system.Info
@@ -102,7 +109,12 @@ func wellScene(t *testing.T) *scene {
 		engine:  &fakeEngine{version: types.Version{Version: "26.1.5", APIVersion: "1.45"}, info: system.Info{DefaultRuntime: "runc", CgroupVersion: "2", CgroupDriver: "systemd"}},
 		volumes: &fakeVolumes{list: []volume.Volume{{Name: "nvidia_driver_535.1", Version: "535.1", Mountpoint: "/volumes/nvidia_driver/535.1"}}},
 	}
-	s.exam = &Examination{Host: s.host, Engine: s.engine, Volumes: s.volumes, SocketDir: dir}
+	state := filepath.Join(dir, "state")
+	must.NoError(t, os.Mkdir(state, 0o755))
+	s.exam = &Examination{
+		Host: s.host, Engine: s.engine, Volumes: s.volumes, SocketDir: dir,
+		SpecDirs: []string{filepath.Join(dir, "etc")}, StateDirs: []string{state, filepath.Join(dir, "later")},
+	}
 	s.exam.APIAddress = answering(t, "tcp", "127.0.0.1:0", `{"VolumeDriver":"nvidia-docker"}`)
 	answering(t, "unix", volume.SocketPath(dir), `{"Implements":["VolumeDriver"]}`)
 	return s
@@ -128,7 +140,52 @@ func TestAllIsWell(t *testing.T) {
 		must.Eq(t, "", f.Cure)
 	}
 	must.Eq(t, OK, Worst(findings))
-	must.Len(t, 12, findings)
+	must.Len(t, 15, findings)
+}
+
+// What the operator has turned off is not missed.
+func TestTurnedOff(t *testing.T) {
+	s := wellScene(t)
+	s.exam.SocketDir, s.exam.APIAddress = "", ""
+	findings := s.exam.Run(t.Context())
+	must.Eq(t, OK, Worst(findings), must.Sprint(findings))
+	must.Len(t, 13, findings)
+}
+
+// A registered NVIDIA runtime is a way to GPUs for who may name it, though it is
+// not the default.
+func TestOtherRuntimes(t *testing.T) {
+	s := wellScene(t)
+	s.engine.info.Runtimes = map[string]system.RuntimeWithStatus{"runc": runtimeAt("runc"), "gpu": runtimeAt("/usr/bin/nvidia-container-runtime")}
+	found := runtimes(&s.engine.info)
+	must.Eq(t, OK, found.Level)
+	must.Eq(t, "runc; containers that name gpu (/usr/bin/nvidia-container-runtime) get GPUs that nobody reserved: keep it out of allow_runtimes of the driver docker", found.Detail)
+}
+
+func runtimeAt(program string) system.RuntimeWithStatus {
+	return system.RuntimeWithStatus{Runtime: system.Runtime{Path: program}}
+}
+
+// specFile leaves a file that leads the engine somewhere.
+func specFile(t *testing.T, s *scene, name, content string) {
+	t.Helper()
+	path := filepath.Join(s.exam.SpecDirs[0], name)
+	must.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+}
+
+// Files that lead to our own socket are fine, also through a link.
+func TestSpecOfOurSocket(t *testing.T) {
+	s := wellScene(t)
+	linked := filepath.Join(t.TempDir(), "linked")
+	must.NoError(t, os.Symlink(s.exam.SocketDir, linked))
+	specFile(t, s, "nvidia-docker.spec", "unix://"+volume.SocketPath(s.exam.SocketDir)+"\n")
+	specFile(t, s, "nvidia-docker/nvidia-docker.spec", "unix://"+volume.SocketPath(linked))
+	specFile(t, s, "other.spec", "tcp://127.0.0.1:1")
+	for _, f := range s.exam.specs(t.Context()) {
+		must.Eq(t, OK, f.Level, must.Sprint(f))
+	}
+	must.Len(t, 2, s.exam.specs(t.Context()))
 }
 
 // Each fault alone: how bad it is and what it says; and it has a cure.
@@ -155,14 +212,38 @@ func TestFaults(t *testing.T) {
 		{"no libcuda", func(_ *testing.T, s *scene) { s.host.files.Libraries = s.host.files.Libraries[1:] }, Broken, "no 64-bit libcuda.so among 1 libraries"},
 		{"no engine client", func(_ *testing.T, s *scene) { s.exam.Engine, s.exam.EngineErr = nil, errors.New("bad host") }, Broken, "bad host"},
 		{"no engine", func(_ *testing.T, s *scene) { s.engine.err = errors.New("refused") }, Broken, "unix:///engine does not answer: refused"},
-		{"old engine", func(_ *testing.T, s *scene) { s.engine.version.APIVersion = "1.24" }, Warning, "speaks API 1.24"},
+		{"old engine", func(_ *testing.T, s *scene) { s.engine.version.APIVersion = "1.24" }, Broken, "speaks API 1.24; gpu-docker needs 1.41 or newer"},
 		{"default runtime", func(_ *testing.T, s *scene) { s.engine.info.DefaultRuntime = "nvidia" }, Warning, "it is nvidia, so isolation depends on more than reservations"},
+		{"default runtime, other name", func(_ *testing.T, s *scene) { s.engine.info.DefaultRuntime = "nvidia-experimental" }, Warning, "it is nvidia-experimental, so"},
+		{"default runtime, by program", func(_ *testing.T, s *scene) {
+			s.engine.info.DefaultRuntime = "gpu"
+			s.engine.info.Runtimes = map[string]system.RuntimeWithStatus{"gpu": runtimeAt("/usr/bin/nvidia-container-runtime")}
+		}, Warning, "it is gpu (/usr/bin/nvidia-container-runtime), so"},
 		{"no socket", func(t *testing.T, s *scene) { s.exam.SocketDir = t.TempDir() }, Warning, "no socket at "},
 		{"dead socket", func(t *testing.T, s *scene) { s.exam.SocketDir = deadSocket(t) }, Broken, "nobody answers on "},
 		{"foreign socket", func(t *testing.T, s *scene) {
 			s.exam.SocketDir = t.TempDir()
 			answering(t, "unix", volume.SocketPath(s.exam.SocketDir), "hello")
 		}, Broken, "is not a volume driver's"},
+		{"socket of somebody", func(t *testing.T, s *scene) { giveAway(t, volume.SocketPath(s.exam.SocketDir)) }, Warning, "nvidia-docker.sock is of user 4711, who decides"},
+		{"left-over spec", func(t *testing.T, s *scene) {
+			specFile(t, s, "nvidia-docker.spec", "unix:///var/lib/nvidia-docker/nvidia-docker.sock\n")
+		}, Warning, `nvidia-docker.spec leads the engine to "unix:///var/lib/nvidia-docker/nvidia-docker.sock"`},
+		{"left-over json", func(t *testing.T, s *scene) {
+			specFile(t, s, "nvidia-docker/nvidia-docker.json", `{"Name":"nvidia-docker","Addr":"http://127.0.0.1:3476"}`)
+		}, Warning, `nvidia-docker.json leads the engine to "http://127.0.0.1:3476"`},
+		{"broken json", func(t *testing.T, s *scene) { specFile(t, s, "nvidia-docker.json", "{") }, Warning, "nvidia-docker.json is no plugin file"},
+		{"spec without driver", func(t *testing.T, s *scene) {
+			specFile(t, s, "nvidia-docker.spec", "unix://"+volume.SocketPath(s.exam.SocketDir))
+			s.exam.SocketDir = ""
+		}, Warning, "leads the engine to"},
+		{"state of somebody", func(t *testing.T, s *scene) { giveAway(t, s.exam.StateDirs[0]) }, Warning, "is of user 4711, who may change what is kept there"},
+		{"open state", func(t *testing.T, s *scene) { must.NoError(t, os.Chmod(s.exam.StateDirs[0], 0o777)) }, Warning, "drwxrwxrwx: others than its owner"},
+		{"state is a file", func(t *testing.T, s *scene) { must.NoError(t, os.WriteFile(s.exam.StateDirs[1], nil, 0o600)) }, Broken, "later is not a directory"},
+		{"no capability node", func(_ *testing.T, s *scene) {
+			s.host.inv.GPUs[0].MIGDevices = []gpuhost.MIGDevice{{UUID: "MIG-a"}, {UUID: "MIG-b"}}
+			s.host.nodes["MIG-a"] = s.host.nodes["GPU-a"]
+		}, Broken, "capability node of MIG-b is missing"},
 		{"no API", func(_ *testing.T, s *scene) { s.exam.APIAddress = "127.0.0.1:1" }, Warning, "nobody answers at 127.0.0.1:1"},
 		{"foreign API", func(t *testing.T, s *scene) { s.exam.APIAddress = answering(t, "tcp", "127.0.0.1:0", "hello") }, Warning, "is served by another program"},
 		{"old volume", func(_ *testing.T, s *scene) {
@@ -204,6 +285,15 @@ func TestFaults(t *testing.T) {
 			must.True(t, found, must.Sprint(string(text)))
 		})
 	}
+}
+
+// giveAway makes a file somebody else's, which only root can.
+func giveAway(t *testing.T, path string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	must.NoError(t, os.Lchown(path, 4711, 4711))
 }
 
 func deadSocket(t *testing.T) string {

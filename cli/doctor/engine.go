@@ -5,6 +5,10 @@ package doctor
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/system"
@@ -13,7 +17,7 @@ import (
 
 const engineName = "Docker Engine"
 
-// oldestAPI is the API of Docker 20.10; older engines are not tested.
+// oldestAPI is the API of Docker 20.10; the task driver is unhealthy with older ones.
 const oldestAPI = "1.41"
 
 // engine looks at the Docker Engine.
@@ -27,7 +31,7 @@ func (e *Examination) engine(ctx context.Context) []Finding {
 	}
 	out := []Finding{ok(engineName, "%s, API %s, at %s", v.Version, v.APIVersion, e.Engine.DaemonHost())}
 	if versions.LessThan(v.APIVersion, oldestAPI) {
-		out[0] = warning(engineName, "use Docker 20.10 or newer", "%s speaks API %s", v.Version, v.APIVersion)
+		out[0] = broken(engineName, "use Docker 20.10 or newer", "%s speaks API %s; gpu-docker needs %s or newer", v.Version, v.APIVersion, oldestAPI)
 	}
 	info, err := e.Engine.Info(ctx)
 	if err != nil {
@@ -42,11 +46,37 @@ func settings(info *system.Info) []Finding {
 		ok("cgroups", "version %s, driver %s", info.CgroupVersion, info.CgroupDriver),
 		ok("security", "%s", orNone(info.SecurityOptions)),
 	}
-	if info.DefaultRuntime == "nvidia" {
+	return append(out, runtimes(info))
+}
+
+// runtimes looks for ways past the reservations: a runtime of NVIDIA gives every
+// container the GPUs that its environment asks for (cases SEC-02).
+func runtimes(info *system.Info) Finding {
+	const name = "default runtime"
+	if isNVIDIA(info, info.DefaultRuntime) {
 		cure := `remove "default-runtime" from the engine's daemon.json: that runtime gives every container the GPUs its environment asks for`
-		return append(out, warning("default runtime", cure, "it is nvidia, so isolation depends on more than reservations"))
+		return warning(name, cure, "it is %s, so isolation depends on more than reservations", describeRuntime(info, info.DefaultRuntime))
 	}
-	return append(out, ok("default runtime", "%s", info.DefaultRuntime))
+	detail := info.DefaultRuntime
+	for _, other := range slices.Sorted(maps.Keys(info.Runtimes)) {
+		if isNVIDIA(info, other) {
+			detail += fmt.Sprintf("; containers that name %s get GPUs that nobody reserved: keep it out of allow_runtimes of the driver docker", describeRuntime(info, other))
+		}
+	}
+	return ok(name, "%s", detail)
+}
+
+// isNVIDIA says whether a runtime injects GPUs, by its name or its program.
+func isNVIDIA(info *system.Info, runtime string) bool {
+	return strings.Contains(runtime, "nvidia") || strings.Contains(filepath.Base(info.Runtimes[runtime].Path), "nvidia")
+}
+
+// describeRuntime adds the program where the name does not tell it.
+func describeRuntime(info *system.Info, runtime string) string {
+	if program := info.Runtimes[runtime].Path; program != "" && program != runtime {
+		return fmt.Sprintf("%s (%s)", runtime, program)
+	}
+	return runtime
 }
 
 func orNone(words []string) string {

@@ -20,6 +20,7 @@ type Host interface {
 	Inventory(ctx context.Context) *gpuhost.Inventory
 	ControlNodes() []gpuhost.DeviceNode
 	GPUNode(g *gpuhost.GPU) (gpuhost.DeviceNode, error)
+	MIGNodes(g *gpuhost.GPU, m *gpuhost.MIGDevice) ([]gpuhost.DeviceNode, error)
 	DriverFiles(ctx context.Context) (*gpuhost.DriverFiles, error)
 }
 
@@ -42,9 +43,14 @@ type Examination struct {
 	Engine    Engine // nil with EngineErr: there is no client for an engine
 	EngineErr error
 	Volumes   Volumes
-	// SocketDir is where the volume driver's socket should be.
+	// SocketDir is where the volume driver's socket should be; empty: it is off.
 	SocketDir string
-	// APIAddress is where the REST API should answer.
+	// SpecDirs are where the engine finds the addresses of plugins; EngineSpecDirs
+	// but in tests.
+	SpecDirs []string
+	// StateDirs are the directories that the program keeps things in.
+	StateDirs []string
+	// APIAddress is where the REST API should answer; empty: it is off.
 	APIAddress string
 }
 
@@ -55,7 +61,7 @@ const partLimit = 5 * time.Second
 func (e *Examination) Run(ctx context.Context) []Finding {
 	var all []Finding
 	for _, part := range []func(context.Context) []Finding{
-		e.driver, e.gpus, e.nodes, e.files, e.engine, e.socket, e.api, e.volumes, e.users,
+		e.driver, e.gpus, e.nodes, e.files, e.engine, e.socket, e.specs, e.api, e.stateDirs, e.volumes, e.users,
 	} {
 		ctx, cancel := context.WithTimeout(ctx, partLimit)
 		all = append(all, part(ctx)...)

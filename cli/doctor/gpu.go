@@ -94,11 +94,25 @@ func (e *Examination) nodes(ctx context.Context) []Finding {
 			continue
 		}
 		found[node.ContainerPath] = node.HostPath
+		out = append(out, e.migNodes(&inv.GPUs[i])...)
 	}
 	if len(out) > 0 {
 		return out
 	}
 	return []Finding{describeNodes(found)}
+}
+
+// migNodes tells what is missing of the capability nodes of a GPU's MIG devices: a
+// container cannot use its MIG device without them. Who may open them is the
+// driver's affair: they are for reading only.
+func (e *Examination) migNodes(g *gpuhost.GPU) []Finding {
+	var out []Finding
+	for i := range g.MIGDevices {
+		if _, err := e.Host.MIGNodes(g, &g.MIGDevices[i]); err != nil {
+			out = append(out, broken(nodesName, `run the command that is named; "nvidia-smi mig -lci" lists the instances`, "%v", err))
+		}
+	}
+	return out
 }
 
 // describeNodes warns of nodes that only root may open: programs in containers

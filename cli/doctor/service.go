@@ -29,8 +29,12 @@ const startServer = "start the Nomad agent with the plugin gpu-docker, or gpu-do
 // socket looks at the volume driver's socket: a dead one makes the engine wait
 // for many seconds (cases VOL-12).
 func (e *Examination) socket(ctx context.Context) []Finding {
+	if e.SocketDir == "" {
+		return nil
+	}
 	path := volume.SocketPath(e.SocketDir)
-	switch _, err := os.Lstat(path); {
+	info, err := os.Lstat(path)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return []Finding{warning(socketName, startServer, "no socket at %s", path)}
 	case err != nil:
@@ -42,6 +46,9 @@ func (e *Examination) socket(ctx context.Context) []Finding {
 	}
 	if !strings.Contains(answer, "VolumeDriver") {
 		return []Finding{broken(socketName, "find out who serves "+path+" and end it", "%s is not a volume driver's", path)}
+	}
+	if uid, foreign := foreignOwner(info); foreign {
+		return []Finding{warning(socketName, "end the process that made it, and "+startServer+" as root", "%s is of user %d, who decides what containers get as the driver's files", path, uid)}
 	}
 	return []Finding{ok(socketName, "answers at %s", path)}
 }
