@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -78,6 +79,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	if exit.err != nil {
 		say(a.stderr, "Error: %v\n", exit.err)
+		if a.env("NV_DEBUG", "") != "" { // as nvidia-docker-plugin did
+			say(a.stderr, "%s", debug.Stack())
+		}
 	}
 	return exit.code
 }

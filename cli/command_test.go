@@ -128,6 +128,15 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
+// NV_DEBUG adds a stack trace to an error (DM-2).
+func TestDebug(t *testing.T) {
+	plain := command(t, "serve", "-l", "nonsense")
+	traced := commandWithEnv(t, map[string]string{"NV_DEBUG": "1"}, "serve", "-l", "nonsense")
+	must.StrHasPrefix(t, plain.stderr+"goroutine ", traced.stderr)
+	must.StrNotContains(t, plain.stderr, "goroutine")
+	must.Eq(t, plain.code, traced.code)
+}
+
 // Called by hand without a command it explains itself and fails (task-driver PL-7).
 func TestByHand(t *testing.T) {
 	got := command(t)

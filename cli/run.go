@@ -26,7 +26,7 @@ Environment:
   NV_DOCKER     docker command with leading arguments, "sudo docker -D"; docker
   NV_HOST       where the GPUs are: [(http|ssh)://][user@][host][:ssh-port]:[port]
   DOCKER_HOST   where docker is, and the GPUs if NV_HOST is empty
-  NV_DEBUG      anything: show where an error came from
+  NV_DEBUG      anything: add a stack trace to an error
 
 Exit code: docker's, or 1 when docker was not started.`
 

@@ -6,6 +6,7 @@ package wrapper
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 	"github.com/gpu-docker/gpu-docker/restapi"
@@ -93,18 +94,16 @@ func deviceOption(n gpuhost.DeviceNode) string {
 	return "--device=" + n.HostPath + ":" + n.ContainerPath
 }
 
-// localVolumes skips names it does not know; a volume that docker knows already
+// localVolumes skips names it does not know, and takes a name that comes twice once,
+// as docker refuses two mounts at one place; a volume that docker knows already
 // needs no driver option.
 func (w *call) localVolumes(ctx context.Context, labels map[string]string, version string) []string {
-	var out []string
-	for _, name := range volumesNeeded(labels) {
-		if name != restapi.VolumeName {
-			continue
-		}
-		if !w.docker.hasVolume(ctx, name+"_"+version) {
-			out = append(out, "--volume-driver="+restapi.VolumeDriver)
-		}
-		out = append(out, "--volume="+restapi.VolumeSpec(name, version))
+	if !slices.Contains(volumesNeeded(labels), restapi.VolumeName) {
+		return nil
 	}
-	return out
+	var out []string
+	if !w.docker.hasVolume(ctx, restapi.VolumeName+"_"+version) {
+		out = append(out, "--volume-driver="+restapi.VolumeDriver)
+	}
+	return append(out, "--volume="+restapi.VolumeSpec(restapi.VolumeName, version))
 }

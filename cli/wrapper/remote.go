@@ -15,10 +15,11 @@ import (
 	"time"
 )
 
-// The bounds of one question to another machine's REST API.
 const (
-	remoteTimeout = 10 * time.Second
-	maxAnswer     = 1 << 20
+	// remotePatience is how long another machine may take for one answer.
+	remotePatience = 10 * time.Second
+	// maxAnswer bounds an answer of its REST API.
+	maxAnswer = 1 << 20
 )
 
 // remoteArguments are docker options for GPUs of the target, in the order of
@@ -67,7 +68,7 @@ func (w *call) connect(ctx context.Context) (client *http.Client, hangUp func(),
 			_ = tunnel.Close() // nothing depends on a clean end
 		}
 	}
-	return &http.Client{Transport: toHost{transport, address}, Timeout: remoteTimeout}, hangUp, nil
+	return &http.Client{Transport: toHost{transport, address}, Timeout: w.cfg.Patience}, hangUp, nil
 }
 
 // toHost sends requests to one host, whatever their URL says.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -34,17 +35,48 @@ func (w *call) dialSSH(ctx context.Context) (*ssh.Client, error) {
 			return explainHostKey(host, check(host, remote, key))
 		},
 		HostKeyAlgorithms: knownAlgorithms(check, w.target.Address),
-		Timeout:           remoteTimeout,
 	}
 	conn, err := w.cfg.Dial(ctx, "tcp", w.target.Address)
 	if err != nil {
 		return nil, fmt.Errorf("ssh to %s: %w", w.target.Address, err)
 	}
+	client, err := w.shakeHands(ctx, conn, config)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fmt.Errorf("ssh to %s: no answer in time: %w; check that an SSH server listens there", w.target.Address, err)
+	case err != nil:
+		return nil, fmt.Errorf("ssh to %s: %w", w.target.Address, err)
+	}
+	return client, nil
+}
+
+// loginPatience is how much longer than one answer the login may take: a person
+// types a password or touches a key meanwhile. With ten seconds for an answer it
+// makes the two minutes after which servers give up, too.
+const loginPatience = 12
+
+// shakeHands makes a client of a connection, which it closes when that fails. The
+// SSH library waits for ever, so the connection has a deadline: a short one until
+// the server has proved who it is, a long one for the login.
+func (w *call) shakeHands(ctx context.Context, conn net.Conn, config *ssh.ClientConfig) (*ssh.Client, error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends every wait for the server
+	defer stop()
+	checkKey := config.HostKeyCallback
+	config.HostKeyCallback = func(host string, remote net.Addr, key ssh.PublicKey) error {
+		return errors.Join(checkKey(host, remote, key), conn.SetDeadline(time.Now().Add(loginPatience*w.cfg.Patience)))
+	}
+	if err := conn.SetDeadline(time.Now().Add(w.cfg.Patience)); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	c, channels, requests, err := ssh.NewClientConn(conn, w.target.Address, config)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ssh to %s: %w", w.target.Address, err), conn.Close())
+		return nil, err
 	}
-	return ssh.NewClient(c, channels, requests), nil
+	client := ssh.NewClient(c, channels, requests)
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return client, nil
 }
 
 // agentKeys asks the local SSH agent, if there is one.
@@ -54,7 +86,7 @@ func (w *call) agentKeys(ctx context.Context) (methods []ssh.AuthMethod, hangUp 
 	if socket == "" {
 		return nil, none
 	}
-	conn, err := (&net.Dialer{Timeout: remoteTimeout}).DialContext(ctx, "unix", socket)
+	conn, err := (&net.Dialer{Timeout: w.cfg.Patience}).DialContext(ctx, "unix", socket)
 	if err != nil {
 		w.log("Warning: failed to contact the local SSH agent")
 		return nil, none

@@ -15,7 +15,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/shoenig/test/must"
 	"golang.org/x/crypto/ssh"
@@ -194,4 +196,97 @@ func TestSSH(t *testing.T) {
 			must.Eq(t, "localhost:3476", <-host.seen)
 		})
 	}
+}
+
+// A machine that takes the connection and then says nothing, at whatever point,
+// ends the wrapper with an error (EN-5, CL-9).
+func TestSilentMachine(t *testing.T) {
+	_, hostKey := newKey(t)
+	for _, tc := range []struct {
+		name, scheme string
+		serve        func(context.Context, net.Conn)
+		wantErr      string
+	}{
+		{"no HTTP", "http", func(context.Context, net.Conn) {}, "remote host: Get "},
+		{"no SSH", "ssh", func(context.Context, net.Conn) {}, "no answer in time"},
+		{"no key exchange", "ssh", func(_ context.Context, c net.Conn) { say(c, "SSH-2.0-silent\r\n") }, "no answer in time"},
+		{"no login", "ssh", func(ctx context.Context, c net.Conn) {
+			config := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+				<-ctx.Done()
+				return nil, errors.New("nobody is let in")
+			}}
+			config.AddHostKey(hostKey)
+			_, _, _, _ = ssh.NewServerConn(c, config)
+		}, "no answer in time"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			server := startMachine(t, tc.serve)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			env := map[string]string{
+				"NV_HOST": "http://" + server, "DOCKER_HOST": "tcp://127.0.0.1:2375",
+				"HOME": knownHost(t, server, hostKey.PublicKey()),
+			}
+			if tc.scheme == "ssh" {
+				key, _ := newKey(t)
+				env["NV_HOST"], env["SSH_AUTH_SOCK"] = "ssh://bob@"+server+":", startAgent(t, key)
+			}
+			e := &fakeEngine{Images: map[string]map[string]string{"cuda": {volumesLabel: "nvidia_driver"}}}
+			var stderr bytes.Buffer
+			must.Eq(t, 1, Run(ctx, Config{
+				Program: "nvidia-docker", Args: []string{"run", "cuda"}, Patience: 100 * time.Millisecond,
+				Getenv: func(key string) string { return env[key] },
+				Stdout: io.Discard, Stderr: &stderr,
+				Run: func(_ context.Context, argv []string, stdout, stderr io.Writer) error {
+					e.run(argv, stdout, stderr)
+					return nil
+				},
+				Dial: (&net.Dialer{}).DialContext,
+			}))
+			must.StrContains(t, stderr.String(), tc.wantErr)
+			must.NoError(t, ctx.Err())
+		})
+	}
+}
+
+// The wait for a silent machine can be broken off.
+func TestBreakOff(t *testing.T) {
+	arrived := make(chan struct{})
+	conn, err := net.Dial("tcp", startMachine(t, func(context.Context, net.Conn) { close(arrived) }))
+	must.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	w := &call{cfg: Config{Patience: time.Hour}, target: &Target{Address: "silent:22"}}
+	_, err = w.shakeHands(ctx, conn, &ssh.ClientConfig{HostKeyCallback: func(string, net.Addr, ssh.PublicKey) error { return nil }})
+	must.ErrorIs(t, err, net.ErrClosed)
+}
+
+// startMachine takes connections, lets serve say something on each, and then holds
+// them until the test ends.
+func startMachine(t *testing.T, serve func(context.Context, net.Conn)) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must.NoError(t, err)
+	var held sync.WaitGroup
+	t.Cleanup(func() {
+		must.NoError(t, listener.Close())
+		held.Wait()
+	})
+	held.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			held.Go(func() {
+				defer conn.Close()
+				serve(t.Context(), conn)
+				_, _ = io.Copy(io.Discard, conn) // until the wrapper hangs up
+			})
+		}
+	})
+	return listener.Addr().String()
 }

@@ -33,6 +33,8 @@ type Config struct {
 	Exec func(argv []string) error
 	// Dial connects to another machine; nil means net.Dialer's way.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Patience is how long another machine may take for one answer; 0 means ten seconds.
+	Patience time.Duration
 }
 
 // call is one call of the wrapper.
@@ -68,8 +70,11 @@ func (c *Config) setDefaults() {
 	if c.Exec == nil {
 		c.Exec = replaceProcess
 	}
+	if c.Patience == 0 {
+		c.Patience = remotePatience
+	}
 	if c.Dial == nil {
-		c.Dial = (&net.Dialer{Timeout: remoteTimeout}).DialContext
+		c.Dial = (&net.Dialer{Timeout: c.Patience}).DialContext
 	}
 }
 
