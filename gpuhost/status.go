@@ -74,6 +74,6 @@ type MIGReading struct {
 // Process is one compute process on a GPU.
 type Process struct {
 	PID             int
-	Name            string
+	Name            string // empty when the driver does not tell it
 	MemoryUsedBytes *uint64
 }

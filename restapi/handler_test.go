@@ -103,17 +103,58 @@ func TestGPUWithoutSample(t *testing.T) {
 func TestCardThatTellsNothing(t *testing.T) {
 	h := newFakeHost()
 	h.inv.Driver.CUDA = gpuhost.CUDAVersion{}
-	h.addGPU(0, "GPU-a", gpuhost.Reading{Processes: []gpuhost.Process{{PID: 1, Name: "x"}}})
+	h.addGPU(0, "GPU-a", gpuhost.Reading{Processes: []gpuhost.Process{{PID: 1, Name: "x"}, {PID: 2}}})
 	must.Eq(t, `{"Version":{"Driver":"535.104.05","CUDA":null},"Devices":[{"UUID":"GPU-a","Path":"/dev/nvidia0","Model":null,"Power":null,"CPUAffinity":0,`+
 		`"PCI":{"BusID":"0000:01:00.0","BAR1":null,"Bandwidth":null},"Clocks":{"Cores":null,"Memory":null},"Topology":null,"Family":null,"Arch":null,"Cores":null,`+
 		`"Memory":{"ECC":null,"Global":null,"Shared":null,"Constant":null,"L2Cache":null,"Bandwidth":null}}]}`+"\n",
 		answer(Config{Host: h}, http.MethodGet, "/gpu/info/json").Body.String())
 	must.Eq(t, `{"Devices":[{"Power":null,"Temperature":null,"Utilization":{"GPU":null,"Memory":null,"Encoder":null,"Decoder":null},`+
 		`"Memory":{"GlobalUsed":null,"ECCErrors":{"L1Cache":null,"L2Cache":null,"Global":null}},"Clocks":{"Cores":null,"Memory":null},`+
-		`"PCI":{"BAR1Used":null,"Throughput":{"RX":null,"TX":null}},"Processes":[{"PID":1,"Name":"x","MemoryUsed":null}]}]}`+"\n",
+		`"PCI":{"BAR1Used":null,"Throughput":{"RX":null,"TX":null}},"Processes":[{"PID":1,"Name":"x","MemoryUsed":null},{"PID":2,"Name":null,"MemoryUsed":null}]}]}`+"\n",
 		answer(Config{Host: h}, http.MethodGet, "/gpu/status/json").Body.String())
-	must.StrContains(t, answer(Config{Host: h}, http.MethodGet, "/gpu/status").Body.String(), "    - PID:     1\n      Name:    x\n      Memory:  N/A\n")
+	must.StrContains(t, answer(Config{Host: h}, http.MethodGet, "/gpu/status").Body.String(), "    - PID:     1\n      Name:    x\n      Memory:  N/A\n    - PID:     2\n      Name:    N/A\n      Memory:  N/A\n")
+	must.StrContains(t, answer(Config{Host: h}, http.MethodGet, "/", "Accept", "text/html").Body.String(), "<tr><td>2</td><td>N/A</td><td>N/A</td></tr>")
 	must.StrContains(t, answer(Config{Host: h}, http.MethodGet, "/gpu/info").Body.String(), "Supported CUDA version:  N/A\n")
+}
+
+// Each reading of a pair is shown without the other (HF-2).
+func TestHalfOfAPair(t *testing.T) {
+	one, two := new(uint64(1000)), new(uint64(2000))
+	for _, tc := range []struct {
+		reading    gpuhost.Reading
+		json, text string
+	}{
+		{gpuhost.Reading{PCIeRxKBps: one}, `"Throughput":{"RX":1,"TX":null}`, "RX:  1 MB/s\n      TX:  N/A\n"},
+		{gpuhost.Reading{PCIeTxKBps: two}, `"Throughput":{"RX":null,"TX":2}`, "RX:  N/A\n      TX:  2 MB/s\n"},
+		{gpuhost.Reading{SMClockMHz: one}, `"Clocks":{"Cores":1000,"Memory":null}`, "Cores:    1000 MHz\n    Memory:   N/A\n"},
+		{gpuhost.Reading{MemoryClockMHz: two}, `"Clocks":{"Cores":null,"Memory":2000}`, "Cores:    N/A\n    Memory:   2000 MHz\n"},
+		{gpuhost.Reading{GPUPercent: one}, `"Utilization":{"GPU":1000,"Memory":null,"Encoder":null,"Decoder":null}`, "GPU:      1000 %\n    Memory:   N/A\n"},
+		{gpuhost.Reading{DecoderPercent: two}, `"Utilization":{"GPU":null,"Memory":null,"Encoder":null,"Decoder":2000}`, "Encoder:  N/A\n    Decoder:  2000 %\n"},
+	} {
+		h := newFakeHost()
+		h.addGPU(0, "GPU-a", tc.reading)
+		must.StrContains(t, answer(Config{Host: h}, http.MethodGet, "/gpu/status/json").Body.String(), tc.json)
+		must.StrContains(t, answer(Config{Host: h}, http.MethodGet, "/gpu/status").Body.String(), tc.text)
+	}
+}
+
+// v1's endpoints look at no header: neither is a form chosen, nor is anything
+// compressed, nor does another site's page get leave to read (HT-6).
+func TestHeadersChangeNothing(t *testing.T) {
+	h := newFakeHost()
+	h.addGPU(0, "GPU-a", gpuhost.Reading{})
+	for _, path := range []string{
+		"/gpu/info", "/gpu/info/json", "/gpu/status", "/gpu/status/json", "/docker/cli", "/docker/cli/json", "/mesos/cli", "/v1.0/gpu/info",
+	} {
+		plain := answer(Config{Host: h}, http.MethodGet, path)
+		for _, accept := range []string{"application/json", "text/html", "text/plain", "image/png"} {
+			asked := answer(Config{Host: h}, http.MethodGet, path, "Accept", accept, "Accept-Encoding", "gzip, br", "Origin", "http://elsewhere")
+			must.Eq(t, plain.Body.String(), asked.Body.String(), must.Sprint(path, accept))
+			must.Eq(t, plain.Header(), asked.Header(), must.Sprint(path, accept))
+		}
+		must.Eq(t, "", plain.Header().Get("Content-Encoding"))
+		must.Eq(t, "", plain.Header().Get("Access-Control-Allow-Origin"))
+	}
 }
 
 // A left-out GPU keeps its number (D7).

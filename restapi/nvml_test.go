@@ -4,9 +4,12 @@
 package restapi
 
 import (
+	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -49,15 +52,62 @@ func TestGoldenThroughNVML(t *testing.T) {
 	}
 }
 
+// Each way between two GPUs has its number and its name (GI-6).
+func TestLinks(t *testing.T) {
+	sim := withLevels(t, 50, 40, 30, 20, 10, 0)
+	var info Info
+	must.NoError(t, json.Unmarshal(get(t, sim, "/gpu/info/json"), &info))
+	var links []gpuhost.Link
+	for _, peer := range info.Devices[0].Topology {
+		links = append(links, peer.Link)
+	}
+	must.Eq(t, []gpuhost.Link{1, 2, 3, 4, 5, 6}, links)
+	text := string(get(t, sim, "/gpu/info"))
+	for i, name := range []string{"Cross CPU socket", "Same CPU socket", "Host PCI bridge", "Multiple PCI switches", "Single PCI switch", "Same board"} {
+		must.StrContains(t, text, info.Devices[0].Topology[i].BusID+" - "+name+"\n")
+	}
+}
+
+// withLevels simulates a host whose first GPU has peers, each with its common ancestor.
+func withLevels(t *testing.T, levels ...int) (addr string) {
+	t.Helper()
+	raw, err := os.ReadFile("../simhost/profiles/v100x8-450.json")
+	must.NoError(t, err)
+	var profile map[string]any
+	must.NoError(t, json.Unmarshal(raw, &profile))
+	var pairs []map[string]any
+	for i, level := range levels {
+		pairs = append(pairs, map[string]any{"a": 0, "b": i + 1, "peer": true, "level": level})
+	}
+	profile["topology"] = pairs
+	raw, err = json.Marshal(profile)
+	must.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "profile.json")
+	must.NoError(t, os.WriteFile(file, raw, 0o600))
+	return simulateProfile(t, simhost.Options{Profile: file})
+}
+
+func get(t *testing.T, addr, path string) []byte {
+	t.Helper()
+	got, err := http.Get("http://" + addr + path)
+	must.NoError(t, err)
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	must.NoError(t, err)
+	return body
+}
+
 // simulate starts a simulated host and an API on it, until the test ends.
 func simulate(t *testing.T, fixture, scenario string) (addr string) {
 	t.Helper()
+	return simulateProfile(t, simhost.Options{Profile: filepath.Join(fixtureDir(fixture), "fixture.json"), Scenario: scenario})
+}
+
+func simulateProfile(t *testing.T, o simhost.Options) (addr string) {
+	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
-	sim, err := simhost.Up(t.Context(), simhost.Options{
-		Root:     root,
-		Profile:  filepath.Join(fixtureDir(fixture), "fixture.json"),
-		Scenario: scenario,
-	})
+	o.Root = root
+	sim, err := simhost.Up(t.Context(), o)
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, sim.Down()) })
 	host, err := gpuhost.Open(gpuhost.Config{DriverRoot: root, Patience: time.Minute})

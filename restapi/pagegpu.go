@@ -120,7 +120,11 @@ func short(id string, n int) string { return id[:min(len(id), n)] }
 func pageProcesses(all []gpuhost.Process) []pageProcess {
 	var out []pageProcess
 	for _, p := range all {
-		out = append(out, pageProcess{PID: p.PID, Name: filepath.Base(p.Name), Memory: number(scaled(p.MemoryUsedBytes, mebi), " MiB")})
+		name := notAvailable
+		if p.Name != "" {
+			name = filepath.Base(p.Name)
+		}
+		out = append(out, pageProcess{PID: p.PID, Name: name, Memory: number(scaled(p.MemoryUsedBytes, mebi), " MiB")})
 	}
 	return out
 }

@@ -63,10 +63,11 @@ type Throughput struct {
 	RX, TX *uint64
 }
 
-// StatusProcess is one compute process.
+// StatusProcess is one compute process. The driver tells no name of a process that
+// this one may not look at.
 type StatusProcess struct {
 	PID        int
-	Name       string
+	Name       *string
 	MemoryUsed *uint64 // MiB
 }
 
@@ -137,7 +138,15 @@ func statusDevice(g *gpuhost.GPU, r *gpuhost.Reading) StatusDevice {
 func statusProcesses(processes []gpuhost.Process) []StatusProcess {
 	var out []StatusProcess
 	for _, p := range processes {
-		out = append(out, StatusProcess{PID: p.PID, Name: p.Name, MemoryUsed: scaled(p.MemoryUsedBytes, mebi)})
+		out = append(out, StatusProcess{PID: p.PID, Name: processName(&p), MemoryUsed: scaled(p.MemoryUsedBytes, mebi)})
 	}
 	return out
+}
+
+// processName is nil when the driver does not tell it.
+func processName(p *gpuhost.Process) *string {
+	if p.Name == "" {
+		return nil
+	}
+	return &p.Name
 }

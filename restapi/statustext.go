@@ -57,7 +57,7 @@ func (d *StatusDevice) writeProcesses(s *sheet) {
 	s.plain(1, "Processes")
 	for _, p := range d.Processes {
 		s.value(2, "- PID", strconv.Itoa(p.PID))
-		s.value(3, "Name", p.Name)
+		s.value(3, "Name", text(p.Name))
 		s.value(3, "Memory", number(p.MemoryUsed, " MiB"))
 	}
 }
