@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 	"github.com/gpu-docker/gpu-docker/simhost"
+	"github.com/gpu-docker/gpu-docker/volume"
 )
 
 // programEnv makes this test binary the program itself, under the name it is
@@ -214,6 +217,34 @@ func TestServe(t *testing.T) {
 	must.Eq(t, 0, <-done)
 	must.FileNotExists(t, socket)
 	must.StrContains(t, stderr.String(), "terminated")
+}
+
+// Either signal ends serve as a process with success, and nothing is left (DM-5).
+func TestSignalsEndServe(t *testing.T) {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		dir := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "--driver-root", dir, "serve", "-l", "127.0.0.1:0", "-d", filepath.Join(dir, "volumes"), "-s", dir)
+		cmd.Env = append(os.Environ(), programEnv+"=1")
+		log, err := cmd.StderrPipe()
+		must.NoError(t, err)
+		must.NoError(t, cmd.Start())
+		lines := bufio.NewScanner(log)
+		waitForLine(t, lines, "nvidia-docker.sock") // the last thing it begins to serve
+		must.NoError(t, cmd.Process.Signal(signal))
+		waitForLine(t, lines, "terminated")
+		must.NoError(t, cmd.Wait(), must.Sprint(signal))
+		must.FileNotExists(t, volume.SocketPath(dir))
+	}
+}
+
+func waitForLine(t *testing.T, lines *bufio.Scanner, with string) {
+	t.Helper()
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), with) {
+			return
+		}
+	}
+	t.Fatalf("the log ended without %q: %v", with, lines.Err())
 }
 
 func TestDoctorWithoutAnything(t *testing.T) {

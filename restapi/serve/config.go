@@ -36,6 +36,9 @@ type Config struct {
 	// Changed is called after the state of the port or the socket changed, from
 	// several goroutines; nil is fine.
 	Changed func()
+
+	// patience is how long requests that run may go on at the end; default 5 s.
+	patience time.Duration
 }
 
 func (c *Config) setDefaults() {
@@ -44,6 +47,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.RetryInterval <= 0 {
 		c.RetryInterval = time.Second
+	}
+	if c.patience <= 0 {
+		c.patience = shutdownTimeout
 	}
 	if c.Changed == nil {
 		c.Changed = func() {}

@@ -19,6 +19,8 @@ type endpoint struct {
 	name  string
 	log   hclog.Logger
 	retry time.Duration
+	// patience is how long requests that run may go on at the end.
+	patience time.Duration
 	// listen takes the address; nil turns the endpoint off.
 	listen  func() (net.Listener, error)
 	server  func() *http.Server
@@ -30,11 +32,12 @@ type endpoint struct {
 
 func newEndpoint(cfg *Config, name, address string) *endpoint {
 	return &endpoint{
-		name:    name,
-		log:     cfg.Logger,
-		retry:   cfg.RetryInterval,
-		changed: cfg.Changed,
-		state:   Endpoint{State: Off, Address: address},
+		name:     name,
+		log:      cfg.Logger,
+		retry:    cfg.RetryInterval,
+		patience: cfg.patience,
+		changed:  cfg.Changed,
+		state:    Endpoint{State: Off, Address: address},
 	}
 }
 
@@ -92,7 +95,7 @@ func (e *endpoint) serve(ctx context.Context, listener net.Listener, started fun
 
 // shutdown lets running requests finish within the limit.
 func (e *endpoint) shutdown(server *http.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), e.patience)
 	defer cancel()
 	err := server.Shutdown(ctx)
 	if err == nil {

@@ -224,6 +224,49 @@ func TestGracefulStop(t *testing.T) {
 	<-stopped
 }
 
+// A request that does not end is cut off at the end, and keeps nobody (DM-5).
+func TestEndlessRequestIsCutOff(t *testing.T) {
+	entered := make(chan struct{})
+	cfg := testConfig(t, "")
+	cfg.patience = time.Millisecond
+	cfg.API = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done() // its connection is gone
+	})
+	s := start(t, cfg)
+	answer := make(chan string, 1)
+	go func() { answer <- ask("tcp", s.Status().API.Address) }()
+	<-entered
+	s.Stop()
+	must.Eq(t, "", <-answer)
+}
+
+// A server that breaks is started again; the other goes on (DM-5).
+func TestBrokenServerComesBack(t *testing.T) {
+	cfg := testConfig(t, "one")
+	cfg.setDefaults()
+	e := apiEndpoint(&cfg)
+	taken := make(chan net.Listener, 16)
+	listen := e.listen
+	e.listen = func() (net.Listener, error) {
+		l, err := listen()
+		if err == nil {
+			taken <- l
+		}
+		return l, err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.run(ctx, make(chan struct{}))
+	}()
+	must.NoError(t, (<-taken).Close())
+	must.Eq(t, "one", ask("tcp", (<-taken).Addr().String()))
+	cancel()
+	<-ended
+}
+
 // The number of connections is bounded; who waits is served when one ends.
 func TestConnectionLimit(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -293,4 +336,5 @@ func TestTimeouts(t *testing.T) {
 	must.Positive(t, api.MaxHeaderBytes)
 	volumes := volumeEndpoint(&cfg).server()
 	must.Eq(t, 5*time.Second, volumes.ReadHeaderTimeout)
+	must.Eq(t, 5*time.Second, cfg.patience)
 }
