@@ -6,6 +6,8 @@ package volume
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -104,11 +106,16 @@ func (s *Store) list(w http.ResponseWriter, _ *http.Request) {
 	s.answer(w, a)
 }
 
-// create makes the volume of the loaded driver; no other version can be made (VP-4).
 func (s *Store) create(ctx context.Context, name string) any {
+	return errAnswer{errText(s.make(ctx, name))}
+}
+
+// make builds the volume of the loaded driver unless it is there and whole; no
+// other version can be made (VP-4).
+func (s *Store) make(ctx context.Context, name string) error {
 	version, err := ParseName(name)
 	if err != nil {
-		return errAnswer{errText(err)}
+		return err
 	}
 	loaded, err := s.loadedVersion(ctx)
 	if err == nil && loaded != version {
@@ -120,26 +127,44 @@ func (s *Store) create(ctx context.Context, name string) any {
 	if err != nil {
 		s.log.Error("driver volume was not made", "volume", name, "error", err)
 	}
-	return errAnswer{errText(err)}
+	return err
 }
 
 func (s *Store) drop(ctx context.Context, name string) any {
 	return errAnswer{errText(s.Remove(ctx, name))}
 }
 
-// mount hands out the directory. A damaged tree of the loaded driver is rebuilt
-// first; another version is served as it is, since it cannot be made again.
+// mount hands out the directory, of any version that is whole (VP-5).
 func (s *Store) mount(ctx context.Context, name string) any {
 	v, err := s.Get(name)
 	if err != nil {
 		return mountAnswer{Err: errText(err)}
 	}
-	if m, err := s.Manifest(v.Version); err == nil && m.verify(v.Mountpoint) != nil {
-		if answer := s.create(ctx, name).(errAnswer); answer.Err != nil {
-			return mountAnswer{Err: answer.Err}
-		}
+	if err := s.repair(ctx, v); err != nil {
+		return mountAnswer{Err: errText(err)}
 	}
 	return mountAnswer{Mountpoint: &v.Mountpoint}
+}
+
+// repair rebuilds a damaged tree of the loaded driver. That of another version
+// cannot be made again, and is refused: containers would load libraries that
+// somebody has changed, or miss some. A tree without a manifest is v1's, of which
+// nobody knows what it should be.
+func (s *Store) repair(ctx context.Context, v *Volume) error {
+	m, err := s.Manifest(v.Version)
+	if err != nil {
+		return nil
+	}
+	damage := m.verify(v.Mountpoint)
+	if damage == nil {
+		return nil
+	}
+	err = s.make(ctx, v.Name)
+	var name *NameError
+	if errors.As(err, &name) || errors.Is(err, ErrNoDriver) {
+		return fmt.Errorf("%w; driver %s must be loaded to build it again: load it, or create the container anew with the loaded driver's volume", damage, v.Version)
+	}
+	return err
 }
 
 func (s *Store) path(_ context.Context, name string) any {
