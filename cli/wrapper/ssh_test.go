@@ -27,8 +27,10 @@ import (
 	"github.com/gpu-docker/gpu-docker/restapi"
 )
 
-// sshHost is an SSH server that lets one key of user bob in and forwards every
-// connection to the API.
+const bobsPassword = "open sesame"
+
+// sshHost is an SSH server that lets user bob in, with a key or a password, and
+// forwards every connection to the API.
 type sshHost struct {
 	address string
 	hostKey ssh.PublicKey
@@ -55,6 +57,12 @@ func startSSH(t *testing.T, api string) *sshHost {
 		}
 		return nil, errors.New("not bob")
 	}}
+	config.PasswordCallback = func(c ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
+		if c.User() == "bob" && string(password) == bobsPassword {
+			return nil, nil
+		}
+		return nil, errors.New("not bob")
+	}
 	config.AddHostKey(host)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must.NoError(t, err)
