@@ -95,6 +95,7 @@ var permanentTexts = []string{
 	"address already in use",
 	"error mounting",
 	"it is not a shared",
+	"non-shareable",
 	"sysctl",
 	"unknown runtime",
 	"storage-opt",
@@ -123,12 +124,6 @@ func worthRetrying(err error) bool {
 // (task-driver CX-5).
 func imageGone(err error) bool {
 	return errdefs.IsNotFound(err) && strings.Contains(strings.ToLower(err.Error()), "no such image")
-}
-
-// joinedGone: the network or the container that a new one is to join is not there.
-func joinedGone(err error) bool {
-	text := strings.ToLower(err.Error())
-	return errdefs.IsNotFound(err) && (strings.Contains(text, "network") || strings.Contains(text, "no such container"))
 }
 
 // volumeElsewhere: a cluster volume is still attached to another node.

@@ -26,6 +26,7 @@ var hints = []struct{ text, hint string }{
 	{"unknown capability", `"cap_add" and "cap_drop" must name capabilities of the kernel`},
 	{"invalid mode", `the mode of "volumes" must be of ro, rw, z, Z, nocopy and the propagation modes`},
 	{"it is not a shared", `the "propagation" of a mount needs a shared mount on the node; use "private", or let the operator make one`},
+	{"non-shareable", `the task that "ipc_mode" names must have ipc_mode = "shareable"`},
 	{"bind source path does not exist", `the source of a "mount" must exist on the node; one of "volumes" is made when it does not`},
 	{"could not select device driver", `the engine has no GPU runtime; use injection = "volume"`},
 	{"error gathering device information", `"devices" must name device nodes of this host`},

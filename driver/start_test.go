@@ -60,7 +60,7 @@ func TestStartFailures(t *testing.T) {
 			prepare: func(b *bench) { b.engine.fail("start", internal("exec: \"x\": executable file not found in $PATH")) },
 		},
 		{
-			name: "network is gone at start", wantErr: "is gone", recoverable: true, created: true,
+			name: "the container is gone at start", wantErr: "No such container", recoverable: true, created: true,
 			prepare: func(b *bench) { b.engine.fail("start", errNoSuch) },
 		},
 		{

@@ -104,7 +104,7 @@ func (s *starting) create() error {
 			}
 			continue
 		case joinedGone(err):
-			return s.networkGone(fmt.Errorf("failed to create container: %w", explain(err)))
+			return s.joinFault(err, fmt.Errorf("failed to create container: %w", explain(err)))
 		case volumeElsewhere(err):
 			return recoverable(fmt.Errorf("failed to create container: %w", err))
 		case worthRetrying(err) && transient < transientTries:
@@ -165,8 +165,9 @@ func (s *starting) start() error {
 		}
 		failed := fmt.Errorf("Failed to start container %s: %w", s.id, explain(err)) //nolint:staticcheck // the built-in driver's text
 		switch {
-		case errdefs.IsNotFound(err):
-			return s.networkGone(failed)
+		case joinedIdle(err) && try <= transientTries: // it may be about to start
+		case errdefs.IsNotFound(err), joinedIdle(err), joinedGone(err):
+			return s.joinFault(err, failed)
 		case !worthRetrying(err):
 			return failed
 		case try > transientTries:
@@ -176,16 +177,6 @@ func (s *starting) start() error {
 			return recoverable(failed)
 		}
 	}
-}
-
-// networkGone explains a 404 about a container that was to be made or started;
-// engines tell at one or the other (task-driver AN-5). What is joined may come
-// again, so another try may do.
-func (s *starting) networkGone(err error) error {
-	if s.options.NetworkMode == "" {
-		return recoverable(fmt.Errorf("%w; the group's network container is gone", err))
-	}
-	return recoverable(fmt.Errorf("%w; \"network_mode\" %q must name a network of the engine or a running task", err, s.options.NetworkMode))
 }
 
 // backoff is a growing pause.
