@@ -6,10 +6,14 @@ package driver
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
 )
 
 // newDockerEngine prepares a client without calling the engine. It fails for a
@@ -27,20 +31,37 @@ func newDockerEngine(at endpoint) (*dockerEngine, error) {
 
 // connect is the only place that makes a client.
 func (e *dockerEngine) connect() (*client.Client, error) {
-	opts := []client.Opt{client.WithAPIVersionNegotiation()}
-	if e.at.Host == "" {
-		opts = append(opts, client.WithTLSClientConfigFromEnv(), client.WithHostFromEnv())
-	} else {
-		if e.at.CertFile != "" || e.at.KeyFile != "" || e.at.CAFile != "" {
-			opts = append(opts, client.WithTLSClientConfig(e.at.CAFile, e.at.CertFile, e.at.KeyFile))
-		}
-		opts = append(opts, client.WithHost(e.at.Host))
+	opts, err := e.at.options()
+	if err != nil {
+		return nil, err
 	}
-	c, err := client.NewClientWithOpts(opts...)
+	c, err := client.NewClientWithOpts(append(opts, client.WithAPIVersionNegotiation())...)
 	if err != nil {
 		return nil, fmt.Errorf("docker client for endpoint %q: %w; check the options endpoint and tls", e.at.Host, err)
 	}
 	return c, nil
+}
+
+// options say where the engine is and with which certificates it is reached.
+func (at endpoint) options() ([]client.Opt, error) {
+	var opts []client.Opt
+	host, source, files := at.Host, "endpoint", at.CertFile != "" || at.KeyFile != "" || at.CAFile != ""
+	if host == "" {
+		opts = append(opts, client.WithTLSClientConfigFromEnv())
+		host, source, files = os.Getenv(client.EnvOverrideHost), client.EnvOverrideHost, false
+	}
+	if host == "" {
+		return opts, nil // the default socket
+	}
+	url, secure, err := config.DialURL(host)
+	if err != nil {
+		return nil, fmt.Errorf("docker client: %s %w; check the options endpoint and tls", source, err)
+	}
+	if fromEnv := at.Host == "" && os.Getenv(client.EnvOverrideCertPath) != ""; strings.HasPrefix(url, "tcp:") && !fromEnv && (files || secure) {
+		// Without a CA file the system's roots count.
+		opts = append(opts, client.WithTLSClientConfig(at.CAFile, at.CertFile, at.KeyFile))
+	}
+	return append(opts, client.WithHost(url)), nil
 }
 
 // Version asks the engine through a version-less path, so that it works with

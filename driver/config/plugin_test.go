@@ -127,7 +127,8 @@ func TestPlugin_Rules(t *testing.T) {
 	for _, tc := range []struct{ name, good, bad, want string }{
 		{"endpoint", `endpoint = "unix:///x"`, `endpoint = "/x"`,
 			`endpoint: failed to get docker client: "/x" is not <scheme>://<address>; use for example "unix:///var/run/docker.sock"`},
-		{"endpoint scheme", `endpoint = "https://x:1"`, `endpoint = "ftp://x"`, `endpoint: "ftp" is not known; use one of "unix", "tcp"`},
+		{"endpoint scheme", `endpoint = "https://x:1"`, `endpoint = "ftp://x"`,
+			`endpoint: failed to get docker client: "ftp://x": the scheme "ftp" is not known; use one of "unix", "tcp", "http", "https"`},
 		{"image_delay", `gc { image_delay = "0s" }`, `gc { image_delay = "1d" }`, `gc.image_delay: failed to parse 'image_delay' duration`},
 		{"negative image_delay", `gc { image_delay = "1h" }`, `gc { image_delay = "-1s" }`, `gc.image_delay: "-1s" must not be negative`},
 		{"image_scope", `gc { image_scope = "managed" }`, `gc { image_scope = "mine" }`, `gc.image_scope: "mine" is not known; use one of "all", "managed"`},
