@@ -91,8 +91,6 @@ var permanentTexts = []string{
 	"not a directory",
 	"exec format error",
 	"requested access to the resource is denied",
-	"port is already allocated",
-	"address already in use",
 	"error mounting",
 	"it is not a shared",
 	"non-shareable",
@@ -103,15 +101,22 @@ var permanentTexts = []string{
 	"no space left on device",
 }
 
+// addressInUse ends an answer about a port of the host (500) or about a container's
+// own address (403). Whoever has it may end.
+const addressInUse = "address already in use"
+
 // worthRetrying says that the same call may succeed in a moment.
 func worthRetrying(err error) bool {
 	if engineAway(err) || errdefs.IsUnavailable(err) {
 		return true
 	}
+	text := strings.ToLower(err.Error())
+	if errdefs.IsPermissionDenied(err) {
+		return strings.Contains(text, addressInUse)
+	}
 	if !errdefs.IsInternal(err) {
 		return false
 	}
-	text := strings.ToLower(err.Error())
 	for _, p := range permanentTexts {
 		if strings.Contains(text, p) {
 			return false
@@ -131,7 +136,8 @@ func volumeElsewhere(err error) bool {
 	return strings.Contains(err.Error(), "volume is attached on another node")
 }
 
-// nameTaken: another container has the wished name. Old engines answer 400.
+// nameTaken: another container has the wished name. Old engines answer 400. A
+// conflict can be about a volume, too.
 func nameTaken(err error) bool {
-	return errdefs.IsConflict(err) || (errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "Conflict."))
+	return (errdefs.IsConflict(err) || errdefs.IsInvalidArgument(err)) && strings.Contains(err.Error(), "Conflict. The")
 }

@@ -45,6 +45,10 @@ func TestClassification(t *testing.T) {
 		{"a bad request", fmt.Errorf("x: %w", errdefs.ErrInvalidArgument), false, false},
 		{"some internal error", internal("database is locked"), false, true},
 		{"unavailable", fmt.Errorf("x: %w", errdefs.ErrUnavailable), false, true},
+		{"port of another container", internal("driver failed programming external connectivity on endpoint t: Bind for 0.0.0.0:8080 failed: port is already allocated"), false, true},
+		{"port of another process", internal("listen tcp4 0.0.0.0:8080: bind: address already in use"), false, true},
+		{"address of another container", fmt.Errorf("Address already in use: %w", errdefs.ErrPermissionDenied), false, true},
+		{"forbidden otherwise", fmt.Errorf("x: %w", errdefs.ErrPermissionDenied), false, false},
 		{"unknown user", internal("unable to find user x: no matching entries in passwd file"), false, false},
 		{"bad ulimit", internal(`OCI runtime create failed: error setting rlimit type 7`), false, false},
 		{"missing device", internal(`error gathering device information while adding custom device "/dev/x"`), false, false},
@@ -62,7 +66,23 @@ func TestClassification(t *testing.T) {
 	must.True(t, nameTaken(errNameTaken))
 	must.True(t, nameTaken(fmt.Errorf("Conflict. The name: %w", errdefs.ErrInvalidArgument)))
 	must.False(t, nameTaken(errNoSuch))
+	must.False(t, nameTaken(errVolumeTaken))
 	must.True(t, volumeElsewhere(errors.New("volume is attached on another node")))
+}
+
+// TestExplain_Addresses: each answer names the option or the thing that it is about.
+func TestExplain_Addresses(t *testing.T) {
+	for _, tc := range []struct{ answer, want string }{
+		{"Bind for 0.0.0.0:80 failed: port is already allocated", "another container publishes this host port"},
+		{"listen tcp4 0.0.0.0:80: bind: address already in use", "another process of the node has this host port"},
+		{"Address already in use", `has the address of "ipv4_address"`},
+		{"user specified IP address is supported only when connecting to networks with user configured subnets", "created with a subnet"},
+		{"invalid address 10.9.0.1: It does not belong to any of this network's subnets", "must lie in a subnet"},
+		{"no available IPv4 addresses on this network's address pools: lan (4f)", "no free address"},
+		{errVolumeTaken.Error(), "exists with another driver"},
+	} {
+		must.StrContains(t, explain(internal(tc.answer)).Error(), tc.want)
+	}
 }
 
 func TestExplain(t *testing.T) {

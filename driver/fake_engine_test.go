@@ -60,7 +60,9 @@ var (
 	errAway      = fmt.Errorf("error during connect: %w", io.EOF)
 	errNoSuch    = fmt.Errorf("engine: No such container: %w", errdefs.ErrNotFound)
 	errNameTaken = fmt.Errorf("engine: Conflict. The name is in use: %w", errdefs.ErrConflict)
-	errNoImage   = fmt.Errorf("engine: No such image: %w", errdefs.ErrNotFound)
+	// errVolumeTaken: a conflict that is not about the container's name.
+	errVolumeTaken = fmt.Errorf("engine: create nvidia_driver_1: conflict: volume name must be unique: %w", errdefs.ErrConflict)
+	errNoImage     = fmt.Errorf("engine: No such image: %w", errdefs.ErrNotFound)
 )
 
 // fail makes the next calls of a name fail.

@@ -60,6 +60,20 @@ func TestStartFailures(t *testing.T) {
 			prepare: func(b *bench) { b.engine.fail("start", internal("exec: \"x\": executable file not found in $PATH")) },
 		},
 		{
+			name: "a volume's name is taken", wantErr: `volume name must be unique: conflict; a volume of this name exists with another driver`,
+			prepare: func(b *bench) { b.engine.fail("create", errVolumeTaken) },
+		},
+		{
+			name: "a host port stays taken", wantErr: "another container publishes this host port", recoverable: true, created: true,
+			prepare: func(b *bench) {
+				b.engine.fail("start", slices.Repeat([]error{internal("Bind for 0.0.0.0:80 failed: port is already allocated")}, transientTries+1)...)
+			},
+		},
+		{
+			name: "a failing look after the start", wantErr: `failed to inspect container "id-1" after its start`, recoverable: true, created: true,
+			prepare: func(b *bench) { b.engine.fail("inspect", errAway) },
+		},
+		{
 			name: "the container is gone at start", wantErr: "No such container", recoverable: true, created: true,
 			prepare: func(b *bench) { b.engine.fail("start", errNoSuch) },
 		},
@@ -209,6 +223,16 @@ func TestNameConflicts(t *testing.T) {
 		must.Eq(t, id, again)
 		must.Eq(t, 1, b.engine.called("start"))
 		must.Eq(t, []string{"ship " + id, "ship " + id}, b.logs.log)
+	})
+	t.Run("one that cannot be removed", func(t *testing.T) {
+		b := newBench(t, nil)
+		cfg := b.task(func(o *config.Task) { o.ContainerExistsAttempts = 2 })
+		b.engine.put(name(b, cfg), map[string]string{container.LabelDriver: container.DriverName}, false, time.Now())
+		b.engine.fail("remove", internal("device or resource busy"), internal("device or resource busy"))
+		_, _, err := b.StartTask(cfg)
+		must.ErrorContains(t, err, fmt.Sprintf("name %q is still taken after 2 attempts", name(b, cfg)))
+		must.True(t, structs.IsRecoverable(err))
+		must.Eq(t, 3, b.engine.called("create"))
 	})
 	t.Run("a foreign one is left alone", func(t *testing.T) {
 		b := newBench(t, nil)
