@@ -128,8 +128,7 @@ type Task struct {
 	ImagePullTimeout time.Duration `codec:"-"`
 	// ForcePull asks the registry even if the engine has the image.
 	ForcePull bool `codec:"force_pull"`
-	// Load is an image archive: a path below the task's local directory or an
-	// http(s) URL.
+	// Load is an image archive: a path below the task's local directory. Empty means pull.
 	Load string   `codec:"load"`
 	Auth TaskAuth `codec:"auth"`
 	// AuthSoftFail pulls anonymously when credentials cannot be looked up.

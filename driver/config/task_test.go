@@ -204,6 +204,8 @@ func TestTask_Rules(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, good, bad, want string }{
 		{"image", ``, `image = ""`, `image: image name required`},
+		{"load", `load = "img/a.tar"`, `load = "https://example.org/a.tar"`,
+			`load: "https://example.org/a.tar" is a URL; fetch it with an artifact block and name the file below local/`},
 		{"image scheme", `image = "https://x"`, `image = "https://"`, `image: image name required`},
 		{"image_pull_timeout", `image_pull_timeout = "1s"`, `image_pull_timeout = "1d"`, `Failed to parse image_pull_timeout: `},
 		{"zero image_pull_timeout", `image_pull_timeout = "1s"`, `image_pull_timeout = "0s"`, `image_pull_timeout: "0s" must be above zero`},

@@ -36,6 +36,9 @@ func (t *Task) validateImage(f *faults) {
 	if t.Image == "" {
 		f.add("image", "image name required")
 	}
+	if strings.Contains(t.Load, "://") {
+		f.add("load", "%q is a URL; fetch it with an artifact block and name the file below local/", t.Load)
+	}
 	before := len(f.list)
 	t.ImagePullTimeout = f.positive("image_pull_timeout", t.ImagePullTimeoutText, defaultImagePullTimeout)
 	if len(f.list) > before {
