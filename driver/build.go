@@ -28,10 +28,7 @@ func (d *Driver) realParts(cfg *config.Plugin) (*parts, error) {
 	if err := d.addHost(p); err != nil {
 		return nil, err
 	}
-	docker, err := newDockerEngine(endpoint{
-		Host: cfg.Endpoint, CertFile: cfg.TLS.Cert, KeyFile: cfg.TLS.Key, CAFile: cfg.TLS.CA,
-		Timeout: cfg.APITimeout,
-	})
+	docker, err := newDockerEngine(endpointOf(cfg))
 	if err != nil {
 		// Certificates may come later, and other drivers must live (task-driver FP-3).
 		p.engineErr = err
@@ -41,17 +38,28 @@ func (d *Driver) realParts(cfg *config.Plugin) (*parts, error) {
 	p.makeImages = func(stateFile string) images {
 		return image.New(image.Config{
 			Engine: func() image.Engine { return docker.Docker() },
-			Logger: d.logger,
-			GC: image.GC{
-				Enabled: cfg.GC.Image, Delay: cfg.GC.ImageDelay,
-				ManagedOnly: cfg.GC.ImageScope == config.ImageScopeManaged,
-			},
-			StateFile: stateFile,
+			Logger: d.logger, GC: imageGC(cfg), StateFile: stateFile,
 		})
 	}
 	p.meta = imagemeta.NewReader(imagemeta.Config{Engine: metadataEngine{docker}})
 	d.addLogs(p, docker)
 	return p, nil
+}
+
+// endpointOf is where the options say that the engine is.
+func endpointOf(cfg *config.Plugin) endpoint {
+	return endpoint{
+		Host: cfg.Endpoint, CertFile: cfg.TLS.Cert, KeyFile: cfg.TLS.Key, CAFile: cfg.TLS.CA,
+		Timeout: cfg.APITimeout,
+	}
+}
+
+// imageGC is what the options say about unused images.
+func imageGC(cfg *config.Plugin) image.GC {
+	return image.GC{
+		Enabled: cfg.GC.Image, Delay: cfg.GC.ImageDelay,
+		ManagedOnly: cfg.GC.ImageScope == config.ImageScopeManaged,
+	}
 }
 
 // emptyParts has what needs no machine.

@@ -33,6 +33,7 @@ type fakeImages struct {
 	uses  map[string][]string // image id to users
 	fail  error
 	pulls int
+	asked image.Request // the last one
 }
 
 func (f *fakeImages) Start() error { return nil }
@@ -45,6 +46,7 @@ func (f *fakeImages) Resolve(_ context.Context, req image.Request, who image.Cal
 		return "", f.fail
 	}
 	f.pulls++
+	f.asked = req
 	id := "sha256:" + req.Ref
 	if !slices.Contains(f.uses[id], who.ID) {
 		f.uses[id] = append(f.uses[id], who.ID)
