@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker/docker/api/types/versions"
+
 	"github.com/gpu-docker/gpu-docker/driver/config"
 )
 
@@ -37,10 +39,22 @@ func runtimeName(in *Input) (string, findings) {
 	}
 	if !slices.Contains(in.Plugin.AllowRuntimes, name) {
 		f.option("runtime", "requested runtime %q is not allowed; use one of %q", name, in.Plugin.AllowRuntimes)
-	} else if in.Engine.Runtimes != nil && !slices.Contains(in.Engine.Runtimes, name) {
+	} else if in.Engine.Runtimes != nil && !slices.Contains(in.Engine.Runtimes, name) && !isShim(in, name) {
 		f.option("runtime", "requested docker runtime %q was not found; add it under \"runtimes\" in the engine's daemon.json and restart the engine", name)
 	}
 	return name, f
+}
+
+// shimAPIVersion is the first engine API that takes runtimes of containerd by name.
+const shimAPIVersion = "1.42"
+
+// isShim says whether a name is that of a containerd shim, "io.containerd.kata.v2",
+// which newer engines find without being told of it. Whether it is installed only
+// the engine knows.
+func isShim(in *Input, name string) bool {
+	prefix, _, dotted := strings.Cut(name, ".")
+	return dotted && prefix != "" && !strings.Contains(name, "/") &&
+		!versions.LessThan(in.Engine.APIVersion, shimAPIVersion)
 }
 
 // isNVIDIARuntime says whether a runtime injects GPUs by what the environment says.

@@ -111,6 +111,7 @@ func TestSecurity_Runtime(t *testing.T) {
 		name, runtime   string
 		allowed, engine []string
 		engineDefault   string
+		api             string // of the engine
 		gpu             bool
 		injection       string
 		want, wantError string
@@ -121,6 +122,10 @@ func TestSecurity_Runtime(t *testing.T) {
 		{name: "not allowed", runtime: "kata", wantError: `runtime: requested runtime "kata" is not allowed; use one of ["runc" "nvidia"]`},
 		{name: "not registered", runtime: "nvidia", wantError: `runtime: requested docker runtime "nvidia" was not found`},
 		{name: "registered", runtime: "nvidia", engine: []string{"nvidia"}, want: "nvidia"},
+		{name: "a shim that the engine finds itself", runtime: "io.containerd.kata.v2", allowed: []string{"io.containerd.kata.v2"}, api: "1.42", want: "io.containerd.kata.v2"},
+		{name: "a shim, older engine", runtime: "io.containerd.kata.v2", allowed: []string{"io.containerd.kata.v2"}, wantError: `requested docker runtime "io.containerd.kata.v2" was not found`},
+		{name: "a shim that is not allowed", runtime: "io.containerd.kata.v2", api: "1.42", wantError: `requested runtime "io.containerd.kata.v2" is not allowed`},
+		{name: "a path", runtime: "/opt/kata.v2", allowed: []string{"/opt/kata.v2"}, api: "1.42", wantError: `requested docker runtime "/opt/kata.v2" was not found`},
 		{name: "a GPU needs none", gpu: true, want: "", wantVolume: true},
 		{name: "a GPU and the NVIDIA runtime by choice", gpu: true, runtime: "nvidia", engine: []string{"nvidia"}, want: "nvidia"},
 		{name: "injection", gpu: true, injection: "runtime", engine: []string{"nvidia"}, want: "nvidia"},
@@ -147,6 +152,9 @@ func TestSecurity_Runtime(t *testing.T) {
 			}
 			if tc.engineDefault != "" {
 				in.Engine.DefaultRuntime = tc.engineDefault
+			}
+			if tc.api != "" {
+				in.Engine.APIVersion = tc.api
 			}
 			in.Engine.Runtimes = append(in.Engine.Runtimes, tc.engine...)
 			if tc.wantError != "" {
