@@ -37,7 +37,7 @@ func (d *Driver) realParts(cfg *config.Plugin) (*parts, error) {
 	p.engine = docker
 	p.makeImages = func(stateFile string) images {
 		return image.New(image.Config{
-			Engine: func() image.Engine { return docker.Docker() },
+			Engine: func() image.Engine { return imageEngine{docker.Docker(), docker} },
 			Logger: d.logger, GC: imageGC(cfg), StateFile: stateFile,
 		})
 	}
@@ -121,5 +121,16 @@ type metadataEngine struct{ *dockerEngine }
 func (e metadataEngine) ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (dockerimage.InspectResponse, error) {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	return e.Docker().ImageInspect(ctx, ref, opts...)
+	return imageEngine{e.Docker(), e.dockerEngine}.ImageInspect(ctx, ref, opts...)
+}
+
+// imageEngine is the engine as the image coordinator needs it. It looks for an image
+// before any other call, so that is where a change of the engine shows.
+type imageEngine struct {
+	*client.Client
+	engine *dockerEngine
+}
+
+func (e imageEngine) ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (dockerimage.InspectResponse, error) {
+	return speak(ctx, e.engine, func(c *client.Client) (dockerimage.InspectResponse, error) { return c.ImageInspect(ctx, ref, opts...) })
 }

@@ -38,7 +38,7 @@ type endpoint struct {
 
 // dockerEngine speaks to one Docker Engine. The API version is negotiated at the
 // first call, whichever way the engine is reached, and again when Version sees
-// another one. Safe for concurrent use.
+// another one or a call is refused for it. Safe for concurrent use.
 type dockerEngine struct {
 	at     endpoint
 	newest string // API version of this client, "1.51"
@@ -62,20 +62,22 @@ func (e *dockerEngine) short(ctx context.Context) (context.Context, context.Canc
 func (e *dockerEngine) Create(ctx context.Context, req *container.Request) (string, error) {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	created, err := e.Docker().ContainerCreate(ctx, req.Config, req.HostConfig, req.Networking, req.Platform, req.Name)
+	created, err := speak(ctx, e, func(c *client.Client) (engineapi.CreateResponse, error) {
+		return c.ContainerCreate(ctx, req.Config, req.HostConfig, req.Networking, req.Platform, req.Name)
+	})
 	return created.ID, err
 }
 
 func (e *dockerEngine) Start(ctx context.Context, id string) error {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	return e.Docker().ContainerStart(ctx, id, engineapi.StartOptions{})
+	return command(ctx, e, func(c *client.Client) error { return c.ContainerStart(ctx, id, engineapi.StartOptions{}) })
 }
 
 func (e *dockerEngine) Inspect(ctx context.Context, idOrName string) (engineapi.InspectResponse, error) {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	return e.Docker().ContainerInspect(ctx, idOrName)
+	return speak(ctx, e, func(c *client.Client) (engineapi.InspectResponse, error) { return c.ContainerInspect(ctx, idOrName) })
 }
 
 func (e *dockerEngine) List(ctx context.Context, all bool, labels ...string) ([]engineapi.Summary, error) {
@@ -85,20 +87,24 @@ func (e *dockerEngine) List(ctx context.Context, all bool, labels ...string) ([]
 	for _, l := range labels {
 		wanted.Add("label", l)
 	}
-	return e.Docker().ContainerList(ctx, engineapi.ListOptions{All: all, Filters: wanted})
+	return speak(ctx, e, func(c *client.Client) ([]engineapi.Summary, error) {
+		return c.ContainerList(ctx, engineapi.ListOptions{All: all, Filters: wanted})
+	})
 }
 
 func (e *dockerEngine) Kill(ctx context.Context, id, signal string) error {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	return e.Docker().ContainerKill(ctx, id, signal)
+	return command(ctx, e, func(c *client.Client) error { return c.ContainerKill(ctx, id, signal) })
 }
 
 func (e *dockerEngine) Stop(ctx context.Context, id, signal string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace+stopSlack)
 	defer cancel()
 	seconds := wholeSeconds(grace)
-	return e.Docker().ContainerStop(ctx, id, engineapi.StopOptions{Signal: signal, Timeout: &seconds})
+	return command(ctx, e, func(c *client.Client) error {
+		return c.ContainerStop(ctx, id, engineapi.StopOptions{Signal: signal, Timeout: &seconds})
+	})
 }
 
 // wholeSeconds rounds up, so that a grace below one second is not an immediate
@@ -110,7 +116,9 @@ func wholeSeconds(d time.Duration) int {
 func (e *dockerEngine) Remove(ctx context.Context, id string) error {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	return e.Docker().ContainerRemove(ctx, id, engineapi.RemoveOptions{RemoveVolumes: true, Force: true})
+	return command(ctx, e, func(c *client.Client) error {
+		return c.ContainerRemove(ctx, id, engineapi.RemoveOptions{RemoveVolumes: true, Force: true})
+	})
 }
 
 func (e *dockerEngine) Wait(ctx context.Context, id string) (int64, error) {
@@ -135,14 +143,16 @@ func (e *dockerEngine) Wait(ctx context.Context, id string) (int64, error) {
 }
 
 func (e *dockerEngine) Stats(ctx context.Context, id string) (io.ReadCloser, error) {
-	r, err := e.Docker().ContainerStats(ctx, id, true)
+	r, err := speak(ctx, e, func(c *client.Client) (engineapi.StatsResponseReader, error) { return c.ContainerStats(ctx, id, true) })
 	return r.Body, err
 }
 
 func (e *dockerEngine) ExecCreate(ctx context.Context, id string, opts engineapi.ExecOptions) (string, error) {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	created, err := e.Docker().ContainerExecCreate(ctx, id, opts)
+	created, err := speak(ctx, e, func(c *client.Client) (engineapi.ExecCreateResponse, error) {
+		return c.ContainerExecCreate(ctx, id, opts)
+	})
 	return created.ID, err
 }
 
@@ -159,19 +169,19 @@ func (e *dockerEngine) ExecResize(ctx context.Context, execID string, height, wi
 func (e *dockerEngine) ExecInspect(ctx context.Context, execID string) (engineapi.ExecInspect, error) {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	return e.Docker().ContainerExecInspect(ctx, execID)
+	return speak(ctx, e, func(c *client.Client) (engineapi.ExecInspect, error) { return c.ContainerExecInspect(ctx, execID) })
 }
 
 func (e *dockerEngine) Info(ctx context.Context) (system.Info, error) {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	return e.Docker().Info(ctx)
+	return speak(ctx, e, func(c *client.Client) (system.Info, error) { return c.Info(ctx) })
 }
 
 func (e *dockerEngine) Networks(ctx context.Context) ([]network.Summary, error) {
 	ctx, cancel := e.short(ctx)
 	defer cancel()
-	return e.Docker().NetworkList(ctx, network.ListOptions{})
+	return speak(ctx, e, func(c *client.Client) ([]network.Summary, error) { return c.NetworkList(ctx, network.ListOptions{}) })
 }
 
 func (e *dockerEngine) OOMs(ctx context.Context, seen func(containerID string)) error {

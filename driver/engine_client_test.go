@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/versions"
 	"github.com/shoenig/test/must"
 )
 
@@ -33,25 +34,49 @@ func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	api, least := d.api, d.min
 	d.mu.Unlock()
 	w.Header().Set("Api-Version", api)
+	if asked, _, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v"), "/"); found && strings.HasPrefix(r.URL.Path, "/v") {
+		if refusal := refuseVersion(asked, api, least); refusal != "" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"message":%q}`, refusal)
+			return
+		}
+	}
 	switch {
 	case r.URL.Path == "/_ping":
 		return
+	case strings.HasSuffix(r.URL.Path, "/images/x/json"):
+		_, _ = fmt.Fprint(w, `{"Id":"sha256:x"}`)
 	case strings.HasSuffix(r.URL.Path, "/version"):
 		_, _ = fmt.Fprintf(w, `{"Version":"x","ApiVersion":%q,"MinAPIVersion":%q}`, api, least)
 	case strings.HasSuffix(r.URL.Path, "/info"):
 		_, _ = fmt.Fprint(w, `{"OSType":"linux"}`)
 	case strings.HasSuffix(r.URL.Path, "/exec/x/start"): // the process says one word
+		_, _ = io.Copy(io.Discard, r.Body) // else the client may still be writing
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\nhello")
 			_ = conn.Close()
 		}
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
 	default: // a call that is never answered
 		select {
 		case <-d.hang:
 		case <-r.Context().Done():
 		}
 	}
+}
+
+// refuseVersion is what engines say to a version that they do not speak.
+func refuseVersion(asked, api, least string) string {
+	switch {
+	case versions.LessThan(asked, least):
+		return fmt.Sprintf("client version %s is too old. Minimum supported API version is %s, please upgrade your client to a newer version", asked, least)
+	case versions.GreaterThan(asked, api):
+		return fmt.Sprintf("client version %s is too new. Maximum supported API version is %s", asked, api)
+	}
+	return ""
 }
 
 func (d *fakeDaemon) upgrade(api, least string) {
@@ -135,6 +160,41 @@ func TestNegotiationAfterAnUpgrade(t *testing.T) {
 	must.Eq(t, "1.41", e.APIVersion())
 }
 
+// TestEngineChangedBetweenFingerprints: whatever call comes first after an upgrade
+// or a downgrade finds the new version.
+func TestEngineChangedBetweenFingerprints(t *testing.T) {
+	d := &fakeDaemon{api: "1.41", min: "1.12"}
+	e, err := newDockerEngine(endpoint{Host: serveDaemon(t, d), Timeout: time.Minute})
+	must.NoError(t, err)
+	defer e.Close()
+	for _, call := range []struct {
+		name string
+		do   func() error
+	}{
+		{"info", func() error { _, err := e.Info(t.Context()); return err }},
+		{"images", func() error {
+			_, err := imageEngine{e.Docker(), e}.ImageInspect(t.Context(), "x")
+			return err
+		}},
+		{"metadata", func() error {
+			_, err := metadataEngine{e}.ImageInspect(t.Context(), "x")
+			return err
+		}},
+		{"remove", func() error { return e.Remove(t.Context(), "x") }},
+	} {
+		for _, now := range [][2]string{{"1.41", "1.12"}, {"1.48", "1.44"}, {"1.41", "1.12"}} {
+			d.upgrade(now[0], now[1])
+			must.NoError(t, call.do(), must.Sprint(call.name))
+			must.StrHasPrefix(t, "/v"+now[0]+"/", d.lastPath())
+		}
+	}
+	t.Run("nothing in common", func(t *testing.T) {
+		d.upgrade("1.41", "1.99")
+		_, err := e.Info(t.Context())
+		must.ErrorContains(t, err, "is too old")
+	})
+}
+
 func TestTimeouts(t *testing.T) {
 	e, err := newDockerEngine(endpoint{Host: serveDaemon(t, &fakeDaemon{api: "1.41", min: "1.12"}), Timeout: 50 * time.Millisecond})
 	must.NoError(t, err)
@@ -143,7 +203,7 @@ func TestTimeouts(t *testing.T) {
 		_, err := e.Inspect(t.Context(), "x")
 		must.ErrorIs(t, err, context.DeadlineExceeded)
 		must.True(t, engineAway(err))
-		must.ErrorIs(t, e.Remove(t.Context(), "x"), context.DeadlineExceeded)
+		must.ErrorIs(t, e.Kill(t.Context(), "x", "SIGTERM"), context.DeadlineExceeded)
 	})
 	t.Run("waiting has none", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

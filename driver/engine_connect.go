@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
@@ -97,4 +98,38 @@ func (e *dockerEngine) renegotiate(ping types.Ping) error {
 	fresh.NegotiateAPIVersionPing(ping)
 	e.current.Store(fresh)
 	return old.Close()
+}
+
+// speak makes a call, and makes it again when all that the engine said is that it
+// does not speak the negotiated version any more: it was changed since the last
+// Version (task-driver AN-1).
+func speak[T any](ctx context.Context, e *dockerEngine, call func(*client.Client) (T, error)) (T, error) {
+	got, err := call(e.Docker())
+	if !versionRefused(err) {
+		return got, err
+	}
+	ping, failed := e.Docker().Ping(ctx)
+	if failed == nil {
+		failed = e.renegotiate(ping)
+	}
+	if failed != nil {
+		return got, fmt.Errorf("%w; the API version could not be negotiated again: %w", err, failed)
+	}
+	return call(e.Docker())
+}
+
+// command is speak for calls that only succeed or fail.
+func command(ctx context.Context, e *dockerEngine, call func(*client.Client) error) error {
+	_, err := speak(ctx, e, func(c *client.Client) (struct{}, error) { return struct{}{}, call(c) })
+	return err
+}
+
+// versionRefused: the engine did nothing, because of the API version alone.
+func versionRefused(err error) bool {
+	if !errdefs.IsInvalidArgument(err) {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "client version") &&
+		(strings.Contains(text, "is too old") || strings.Contains(text, "is too new"))
 }
