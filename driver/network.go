@@ -75,11 +75,10 @@ func (p *parts) ensurePause(ctx context.Context, req *container.Request, allocID
 	if err != nil && !errdefs.IsNotFound(err) {
 		return found, false, err
 	}
-	imageID, err := p.pauseImage(ctx, allocID)
-	if err != nil {
+	imageID, id, err := p.pauseOfImage(ctx, req, allocID)
+	if imageID == "" {
 		return found, false, err
 	}
-	id, err := p.createPause(ctx, req)
 	if err == nil {
 		err = p.engine.Start(ctx, id)
 	}
@@ -94,6 +93,22 @@ func (p *parts) ensurePause(ctx context.Context, req *container.Request, allocID
 		return found, false, err
 	}
 	return found, true, nil
+}
+
+// pauseOfImage gets the pause image and creates the container, again if somebody
+// removed the image in between (task-driver CX-5). Without an image there is no
+// container; with one, the caller releases it if there is an error.
+func (p *parts) pauseOfImage(ctx context.Context, req *container.Request, allocID string) (imageID, id string, err error) {
+	for try := 1; ; try++ {
+		if imageID, err = p.pauseImage(ctx, allocID); err != nil {
+			return "", "", err
+		}
+		id, err = p.createPause(ctx, req)
+		if !imageGone(err) || try >= networkTries {
+			return imageID, id, err
+		}
+		p.images.Release(imageID, allocID)
+	}
 }
 
 // pauseImage gets the pause image, counted under the allocation's id.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,6 +74,23 @@ func TestPauseContainer(t *testing.T) {
 		_, _, err := b.networks.CreateNetwork(alloc, nil)
 		must.ErrorContains(t, err, "exec format error")
 		must.SliceEmpty(t, b.engine.names())
+		must.Eq(t, 0, b.images.inUse())
+	})
+	t.Run("its image vanished", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.fail("create", errNoImage)
+		_, created, err := b.networks.CreateNetwork(alloc, nil)
+		must.NoError(t, err)
+		must.True(t, created)
+		must.Eq(t, 2, b.images.pulls)
+		must.Eq(t, 1, b.images.inUse())
+	})
+	t.Run("its image never stays", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.fail("create", slices.Repeat([]error{errNoImage}, networkTries)...)
+		_, _, err := b.networks.CreateNetwork(alloc, nil)
+		must.ErrorContains(t, err, "No such image")
+		must.Eq(t, networkTries, b.images.pulls)
 		must.Eq(t, 0, b.images.inUse())
 	})
 	t.Run("found by its allocation", func(t *testing.T) {

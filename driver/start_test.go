@@ -177,6 +177,35 @@ func TestCreateRetries(t *testing.T) {
 		must.Eq(t, 2, b.images.pulls)
 		must.Eq(t, 1, b.images.inUse())
 	})
+	t.Run("the image vanished before it was read", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.meta.absent = true
+		b.start(b.task(nil))
+		must.Eq(t, 2, b.images.pulls)
+		must.Eq(t, 1, b.images.inUse())
+	})
+	t.Run("the image vanished and its tag moved", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.during = map[string]func(){"create": func() {
+			b.meta.mu.Lock()
+			defer b.meta.mu.Unlock()
+			b.meta.md = compat.Metadata{Labels: map[string]string{"com.nvidia.cuda.version": "13.0"}}
+		}}
+		b.engine.fail("create", errNoImage)
+		_, _, err := b.StartTask(b.task(nil, "GPU-a"))
+		must.ErrorContains(t, err, "needs CUDA 13.0")
+		must.Eq(t, 1, b.engine.called("create"))
+		must.Eq(t, 0, b.images.inUse())
+	})
+	t.Run("the image never stays", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.fail("create", slices.Repeat([]error{errNoImage}, transientTries+1)...)
+		_, _, err := b.StartTask(b.task(nil))
+		must.ErrorContains(t, err, "failed to create container: the image vanished from the engine: engine: No such image")
+		must.True(t, structs.IsRecoverable(err))
+		must.Eq(t, transientTries+1, b.images.pulls)
+		must.Eq(t, 0, b.images.inUse())
+	})
 	t.Run("a fault of the request is final at once", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.engine.fail("create", fmt.Errorf("invalid volume specification: %w", errdefs.ErrInvalidArgument))

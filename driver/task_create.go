@@ -24,6 +24,9 @@ const (
 	maxRetry       = time.Minute
 )
 
+// errImageVanished: the engine no longer has an image that it had a moment ago.
+var errImageVanished = errors.New("the image vanished from the engine")
+
 // errRunning: a container that is just what we want runs already.
 var errRunning = errors.New("container runs already")
 
@@ -81,7 +84,7 @@ func (s *starting) removeContainer() {
 // the same request runs already: that of an earlier try of this very call.
 func (s *starting) create() error {
 	retry := backoff{}
-	conflicts, transient, pulls := 0, 0, 0
+	conflicts, transient := 0, 0
 	for {
 		id, err := s.p.engine.Create(s.ctx, s.request)
 		switch {
@@ -96,13 +99,7 @@ func (s *starting) create() error {
 				return err
 			}
 		case imageGone(err):
-			if pulls++; pulls > transientTries {
-				return recoverable(fmt.Errorf("failed to create container: %w", err))
-			}
-			if err := s.resolveImage(); err != nil {
-				return err
-			}
-			continue
+			return recoverable(fmt.Errorf("failed to create container: %w: %w", errImageVanished, err))
 		case joinedGone(err):
 			return s.joinFault(err, fmt.Errorf("failed to create container: %w", explain(err)))
 		case volumeElsewhere(err):

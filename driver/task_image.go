@@ -4,11 +4,13 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
 	"github.com/gpu-docker/gpu-docker/driver/image"
+	"github.com/gpu-docker/gpu-docker/imagemeta"
 )
 
 // resolveImage gets the image onto the engine and counts it under the task.
@@ -24,10 +26,8 @@ func (s *starting) resolveImage() error {
 	if err != nil {
 		return err
 	}
-	if s.imageID == "" {
-		s.undo(func() { s.p.images.Release(s.imageID, s.cfg.ID) })
-	}
 	s.imageID = id
+	s.undo(func() { s.p.images.Release(id, s.cfg.ID) })
 	return nil
 }
 
@@ -59,6 +59,9 @@ func platform(o *config.Task) string {
 // readImage reads the environment and labels of the image on the engine.
 func (s *starting) readImage() error {
 	found, err := s.p.meta.Local(s.ctx, s.imageID)
+	if errors.Is(err, imagemeta.ErrNotFound) {
+		err = fmt.Errorf("%w: %w", errImageVanished, err)
+	}
 	if err != nil {
 		return recoverable(fmt.Errorf("failed to inspect image %q: %w", s.options.Image, err))
 	}

@@ -5,6 +5,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -48,6 +49,7 @@ type starting struct {
 	found     engineapi.InspectResponse
 	state     *taskState
 	foreign   []int // processes that were on the task's GPUs before it
+	told      map[string]bool
 }
 
 // StartTask starts a task and returns when its container runs.
@@ -85,43 +87,82 @@ func (d *Driver) StartTask(cfg *drivers.TaskConfig) (*drivers.TaskHandle, *drive
 // run does the steps in order. Everything that the job can have wrong shows
 // before the registry is asked (task-driver ST-3).
 func (s *starting) run() (*drivers.TaskHandle, error) {
-	for _, step := range []func() error{
+	err := inOrder(
 		s.decode,
 		s.checkNetwork,
 		s.reserveGPUs,
 		s.assemble,
 		s.admitEarly,
-		s.resolveImage,
-		s.readImage,
-		s.admit,
-		s.prepareNodes,
-		s.prepareVolume,
-		s.assemble,
-		s.writeFiles,
-		s.createAndStart,
+		s.useImage,
 		s.inspect,
 		s.pinCPUs,
 		s.describe,
-	} {
-		if err := step(); err != nil {
-			return nil, err
-		}
+	)
+	if err != nil {
+		return nil, err
 	}
 	return s.register()
+}
+
+// useImage gets the image and runs a container of it. When the image vanishes in
+// between, because somebody else cleans up, all of it is done again: what is pulled
+// then may be another image of the same name (task-driver CX-5).
+func (s *starting) useImage() error {
+	before := len(s.undone)
+	for try := 1; ; try++ {
+		err := inOrder(
+			s.resolveImage,
+			s.readImage,
+			s.admit,
+			s.prepareNodes,
+			s.prepareVolume,
+			s.assemble,
+			s.writeFiles,
+			s.createAndStart,
+		)
+		if !errors.Is(err, errImageVanished) || try > transientTries {
+			return err
+		}
+		s.d.logger.Warn("getting an image again", "task_id", s.cfg.ID, "image", s.options.Image, "error", err)
+		s.rollBackTo(before)
+	}
+}
+
+// inOrder does steps until one fails.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // undo adds what takes a step back if a later one fails.
 func (s *starting) undo(f func()) { s.undone = append(s.undone, f) }
 
 // rollBack takes the finished steps back, the last one first.
-func (s *starting) rollBack() {
-	for i := len(s.undone) - 1; i >= 0; i-- {
+func (s *starting) rollBack() { s.rollBackTo(0) }
+
+// rollBackTo leaves the first steps as they are.
+func (s *starting) rollBackTo(n int) {
+	for i := len(s.undone) - 1; i >= n; i-- {
 		s.undone[i]()
 	}
+	s.undone = s.undone[:n]
 }
 
-// tell emits a task event.
-func (s *starting) tell(message string) { s.d.events.Emit(s.cfg, message, nil) }
+// tell emits a task event, once if the steps are done again.
+func (s *starting) tell(message string) {
+	if s.told[message] {
+		return
+	}
+	if s.told == nil {
+		s.told = map[string]bool{}
+	}
+	s.told[message] = true
+	s.d.events.Emit(s.cfg, message, nil)
+}
 
 func (s *starting) decode() error {
 	options, err := config.DecodeTask(s.cfg)
