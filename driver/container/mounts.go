@@ -79,13 +79,14 @@ func containerDir(task *drivers.TaskConfig, variable, byDefault string) string {
 	return byDefault
 }
 
-// bind writes an entry of Binds. The operator's SELinux label joins the mode.
+// bind writes an entry of Binds. The operator's SELinux label joins the mode, unless
+// the job chose one: engines take only one.
 func bind(in *Input, source, target, mode string) string {
 	var modes []string
 	if mode != "" {
 		modes = strings.Split(mode, ",")
 	}
-	if label := in.Plugin.Volumes.SELinuxLabel; label != "" && !slices.Contains(modes, label) {
+	if label := in.Plugin.Volumes.SELinuxLabel; label != "" && !slices.Contains(modes, "z") && !slices.Contains(modes, "Z") {
 		modes = append(modes, label)
 	}
 	if len(modes) == 0 {

@@ -58,6 +58,8 @@ func TestMounts_Volumes(t *testing.T) {
 		{name: "driver, enabled", options: "volume_driver = \"pxd\"\nvolumes = [\"name:/data\"]", enabled: true, want: "name:/data"},
 		{name: "selinux", options: `volumes = ["data:/data"]`, selinux: "z", want: "ALLOC/web/data:/data:z"},
 		{name: "selinux and mode", options: `volumes = ["data:/data:ro"]`, selinux: "Z", want: "ALLOC/web/data:/data:ro,Z"},
+		{name: "selinux, the job's own", options: `volumes = ["data:/data:z"]`, selinux: "Z", want: "ALLOC/web/data:/data:z"},
+		{name: "selinux, the job's own private one", options: `volumes = ["data:/data:Z,ro"]`, selinux: "z", want: "ALLOC/web/data:/data:Z,ro"},
 		{name: "selinux twice", options: `volumes = ["data:/data:ro,z"]`, selinux: "z", want: "ALLOC/web/data:/data:ro,z"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

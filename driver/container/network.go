@@ -12,6 +12,8 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/hashicorp/nomad/plugins/drivers"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
 )
 
 const (
@@ -58,7 +60,7 @@ func networkPart(in *Input) (networking, findings) {
 		n.dnsOptions = slices.Clone(in.Options.DNSOptions)
 	}
 	if !joinsGroup(in) {
-		n.extraHosts = slices.Clone(in.Options.ExtraHosts)
+		n.extraHosts = extraHosts(in.Options.ExtraHosts)
 	}
 	var more findings
 	n.ports, more = publishedPorts(in, n.mode)
@@ -102,6 +104,19 @@ func dnsServers(servers []string, f *findings) []string {
 		good = append(good, s)
 	}
 	return good
+}
+
+// extraHosts writes the entries as the engine reads them: without brackets around
+// an IPv6 address.
+func extraHosts(entries []string) []string {
+	var all []string
+	for _, entry := range entries {
+		if host, address, err := config.ParseExtraHost(entry); err == nil {
+			entry = host + ":" + address
+		}
+		all = append(all, entry)
+	}
+	return all
 }
 
 // endpoint holds the addresses in the container's network, nil without any. The

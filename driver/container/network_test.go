@@ -195,7 +195,8 @@ func TestNetwork_DNSOverlay(t *testing.T) {
 
 func TestNetwork_ExtraHosts(t *testing.T) {
 	t.Parallel()
-	must.Eq(t, []string{"a:192.0.2.1"}, assemble(t, newInput(t, `extra_hosts = ["a:192.0.2.1"]`)).HostConfig.ExtraHosts)
+	must.Eq(t, []string{"a:192.0.2.1", "b:2001:db8::1", "c:2001:db8::2", "d:host-gateway"},
+		assemble(t, newInput(t, `extra_hosts = ["a:192.0.2.1", "b:[2001:db8::1]", "c:2001:db8::2", "d:host-gateway"]`)).HostConfig.ExtraHosts)
 
 	in := withGroup(newInput(t, `extra_hosts = ["a:192.0.2.1", "b:[2001:db8::1]"]`))
 	r := assemble(t, in)
