@@ -186,16 +186,14 @@ func (p *Plugin) Validate() error {
 	p.validateEndpoint(f)
 	p.Logging.fill()
 	p.GC.validate(f)
-	p.validateCaps(f)
+	p.normalCaps()
 	p.InfraImage = strings.TrimPrefix(p.InfraImage, "https://")
 	if p.InfraImage == "" {
 		p.InfraImage = DefaultInfraImage(runtime.GOARCH)
 	}
 	p.InfraImagePullTimeout = f.positive("infra_image_pull_timeout", p.InfraImagePullTimeoutText, defaultInfraImagePullTimeout)
 	p.PullActivityTimeout = f.atLeast("pull_activity_timeout", p.PullActivityTimeoutText, defaultPullActivityTimeout, minPullActivityTimeout)
-	if p.PidsLimit < 0 {
-		f.add("pids_limit", "%d must not be negative; use 0 for no limit", p.PidsLimit)
-	}
+	p.PidsLimit = max(p.PidsLimit, 0) // -1 is the engine's word for no limit
 	p.APITimeout = f.positive("api_timeout", p.APITimeoutText, defaultAPITimeout)
 	p.EngineDownGrace = f.positive("engine_down_grace", p.EngineDownGraceText, defaultEngineDownGrace)
 	p.Logs.validate(f)
@@ -203,16 +201,15 @@ func (p *Plugin) Validate() error {
 	return f.err()
 }
 
-// validateCaps writes the capabilities the one way in which they are compared.
-// Unknown names harm nobody and are kept.
-func (p *Plugin) validateCaps(f *faults) {
+// normalCaps writes the capabilities the one way in which they are compared.
+// Unknown names harm nobody and are kept; an empty one, as templates leave it, allows
+// nothing.
+func (p *Plugin) normalCaps() {
 	normal := make([]string, 0, len(p.AllowCaps))
 	for _, c := range p.AllowCaps {
-		if strings.TrimSpace(c) == "" {
-			f.add("allow_caps", "a capability must not be empty")
-			continue
+		if name := NormalCapability(c); name != "" {
+			normal = append(normal, name)
 		}
-		normal = append(normal, NormalCapability(c))
 	}
 	if p.AllowCaps != nil {
 		p.AllowCaps = normal

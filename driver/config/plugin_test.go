@@ -138,12 +138,10 @@ func TestPlugin_Rules(t *testing.T) {
 			`gc.dangling_containers.period: "0s" must be above zero`},
 		{"creation_grace", `gc { dangling_containers { creation_grace = "1m" } }`, `gc { dangling_containers { creation_grace = "59s" } }`,
 			`gc.dangling_containers.creation_grace: creation_grace is less than minimum: "59s"; use 1m0s or more`},
-		{"allow_caps", `allow_caps = ["ALL"]`, `allow_caps = [""]`, `allow_caps: a capability must not be empty`},
 		{"infra_image_pull_timeout", `infra_image_pull_timeout = "1s"`, `infra_image_pull_timeout = "0"`,
 			`infra_image_pull_timeout: "0" must be above zero; use for example "5m"`},
 		{"pull_activity_timeout", `pull_activity_timeout = "1m"`, `pull_activity_timeout = "59s"`,
 			`pull_activity_timeout: pull_activity_timeout is less than minimum: "59s"; use 1m0s or more`},
-		{"pids_limit", `pids_limit = 1`, `pids_limit = -1`, `pids_limit: -1 must not be negative; use 0 for no limit`},
 		{"api_timeout", `api_timeout = "1s"`, `api_timeout = "x"`, `api_timeout: failed to parse 'api_timeout' duration`},
 		{"engine_down_grace", `engine_down_grace = "1s"`, `engine_down_grace = "-1s"`, `engine_down_grace: "-1s" must be above zero`},
 		{"collector", `logs { collector = "driver" }`, `logs { collector = "me" }`, `logs.collector: "me" is not known; use one of "nomad", "driver"`},
@@ -181,9 +179,22 @@ func TestPlugin_Rules(t *testing.T) {
 	}
 }
 
+// TestPlugin_AsTheDockerDriver: what the built-in driver takes does not stop the
+// agent here.
+func TestPlugin_AsTheDockerDriver(t *testing.T) {
+	t.Parallel()
+	got, err := parsePlugin(t, `allow_caps = ["", "CAP_CHOWN", " "] pids_limit = -1`)
+	must.NoError(t, err)
+	must.Eq(t, []string{"chown"}, got.AllowCaps)
+	must.Eq(t, 0, got.PidsLimit)
+	got, err = parsePlugin(t, `allow_caps = [""]`)
+	must.NoError(t, err)
+	must.Eq(t, []string{}, got.AllowCaps, must.Sprint("nothing is allowed, not the default"))
+}
+
 func TestPlugin_AllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
-	_, err := parsePlugin(t, `endpoint = "x" pids_limit = -1 gc { image_delay = "x" } gpu { driver_root = "x" volume_mode = "x" }`)
+	_, err := parsePlugin(t, `endpoint = "x" api_timeout = "x" gc { image_delay = "x" } gpu { driver_root = "x" volume_mode = "x" }`)
 	must.Error(t, err)
 	must.Len(t, 5, strings.Split(err.Error(), "\n"))
 }

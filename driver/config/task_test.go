@@ -200,6 +200,14 @@ func TestTask_JSONJob(t *testing.T) {
 	must.Eq(t, 512, got.MemoryHardLimitMiB)
 }
 
+// TestTask_NoPidsLimitOfItsOwn: the engine's -1 is the docker driver's 0.
+func TestTask_NoPidsLimitOfItsOwn(t *testing.T) {
+	t.Parallel()
+	got, err := parseTask(t, "image = \"x\"\npids_limit = -1")
+	must.NoError(t, err)
+	must.Eq(t, 0, got.PidsLimit)
+}
+
 func TestTask_Rules(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, good, bad, want string }{
@@ -230,7 +238,6 @@ func TestTask_Rules(t *testing.T) {
 		{"memory_swap", `memory_swap = -1`, `memory_swap = -2`, `memory_swap: -2 is not known`},
 		{"memory_swappiness", `memory_swappiness = 100`, `memory_swappiness = 101`, `memory_swappiness: 101 is out of range`},
 		{"oom_score_adj", `oom_score_adj = 1000`, `oom_score_adj = 1001`, `oom_score_adj: 1001 is out of range`},
-		{"pids_limit", `pids_limit = 1`, `pids_limit = -1`, `pids_limit: -1 must not be negative`},
 		{"shm_size", `shm_size = 1`, `shm_size = -1`, `shm_size: -1 must not be negative`},
 		{"ulimit empty", `ulimit { n = "-1" }`, `ulimit { n = "" }`, `ulimit: Malformed ulimit specification n: "", cannot be empty`},
 		{"ulimit soft", `ulimit { n = "1" }`, `ulimit { n = "x:1" }`, `ulimit: Malformed soft ulimit n: x:1`},

@@ -120,6 +120,7 @@ func (t *Task) validateResources(f *faults) {
 		f.add("cpu_cfs_period", "invalid value for cpu_cfs_period: %d is below the engine's limit; use 1000 to %d microseconds",
 			t.CPUCFSPeriod, maxCPUCFSPeriod)
 	}
+	t.PidsLimit = max(t.PidsLimit, 0) // -1 is the engine's word for no limit of its own
 	if t.CPUCFSPeriod == 0 {
 		t.CPUCFSPeriod = defaultCPUCFSPeriod
 	}
@@ -128,7 +129,6 @@ func (t *Task) validateResources(f *faults) {
 		value  int64
 	}{
 		{"memory_hard_limit", t.MemoryHardLimitMiB},
-		{"pids_limit", t.PidsLimit},
 		{"shm_size", t.ShmSizeBytes},
 	} {
 		if n.value < 0 {
