@@ -45,16 +45,23 @@ func (d *Driver) reap(ctx context.Context, p *parts) {
 		case <-p.volumeLeft:
 			d.cleanVolumes(ctx, p)
 		case <-next.C:
-			if dangling.Enabled && d.healthy.Load() {
-				err := d.reapOnce(ctx, p, time.Now())
-				if err != nil && !failing {
-					d.logger.Error("looking for dangling containers failed", "error", err)
-				}
-				failing = err != nil
-			}
+			failing = d.reapIfWanted(ctx, p, failing)
 			next.Reset(dangling.Period)
 		}
 	}
+}
+
+// reapIfWanted looks for dangling containers if the option says so and the engine
+// answers, and returns whether that fails now; only the first failure is told.
+func (d *Driver) reapIfWanted(ctx context.Context, p *parts, failing bool) bool {
+	if !p.config.GC.Dangling.Enabled || !d.healthy.Load() {
+		return failing
+	}
+	err := d.reapOnce(ctx, p, time.Now())
+	if err != nil && !failing {
+		d.logger.Error("looking for dangling containers failed", "error", err)
+	}
+	return err != nil
 }
 
 // bury removes containers whose removal failed before.

@@ -70,12 +70,28 @@ func TestReaper(t *testing.T) {
 		must.NoError(t, b.driver.reapOnce(t.Context(), p, time.Now()))
 		must.Len(t, 1, b.engine.names())
 	})
+	t.Run("only if it is wanted and the engine answers", func(t *testing.T) {
+		for _, tc := range []struct{ enabled, healthy, reaped bool }{
+			{true, true, true}, {false, true, false}, {true, false, false},
+		} {
+			b := newBench(t, func(c *config.Plugin) { c.GC.Dangling.Enabled = tc.enabled })
+			fill(b)
+			p, err := b.driver.ready()
+			must.NoError(t, err)
+			b.driver.healthy.Store(tc.healthy)
+			must.False(t, b.driver.reapIfWanted(t.Context(), p, false))
+			must.Eq(t, tc.reaped, b.engine.find("dangling") == nil)
+		}
+	})
 	t.Run("the engine fails", func(t *testing.T) {
 		b := newBench(t, nil)
 		p, err := b.driver.ready()
 		must.NoError(t, err)
-		b.engine.fail("list", errAway)
+		b.engine.fail("list", errAway, errAway)
 		must.ErrorIs(t, b.driver.reapOnce(t.Context(), p, time.Now()), errAway)
+		b.driver.healthy.Store(true)
+		must.True(t, b.driver.reapIfWanted(t.Context(), p, false))
+		must.False(t, b.driver.reapIfWanted(t.Context(), p, true))
 	})
 }
 

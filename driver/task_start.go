@@ -49,7 +49,6 @@ type starting struct {
 	found     engineapi.InspectResponse
 	state     *taskState
 	foreign   []int // processes that were on the task's GPUs before it
-	told      map[string]bool
 }
 
 // StartTask starts a task and returns when its container runs.
@@ -152,17 +151,8 @@ func (s *starting) rollBackTo(n int) {
 	s.undone = s.undone[:n]
 }
 
-// tell emits a task event, once if the steps are done again.
-func (s *starting) tell(message string) {
-	if s.told[message] {
-		return
-	}
-	if s.told == nil {
-		s.told = map[string]bool{}
-	}
-	s.told[message] = true
-	s.d.events.Emit(s.cfg, message, nil)
-}
+// tell emits a task event.
+func (s *starting) tell(message string) { s.d.events.Emit(s.cfg, message, nil) }
 
 func (s *starting) decode() error {
 	options, err := config.DecodeTask(s.cfg)
