@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -138,10 +139,16 @@ func (d *Driver) reapOnce(ctx context.Context, p *parts, now time.Time) error {
 }
 
 // dangling: a task container of this node that no task here owns. Which node
-// this is only tasks tell; before the first one nothing is touched.
+// this is only tasks tell; before the first one nothing is touched. Nor is what a
+// person runs from an image that was made of a task's container: that has its labels.
 func (d *Driver) dangling(c engineapi.Summary) bool {
 	node := d.nodeID()
 	if node == "" || c.Labels[container.LabelNodeID] != node {
+		return false
+	}
+	if !slices.ContainsFunc(c.Names, func(name string) bool {
+		return container.NamedAsLabelled(strings.TrimPrefix(name, "/"), c.Labels)
+	}) {
 		return false
 	}
 	return !d.owned(c.ID) && !d.tasks.Starting(c.Labels[container.LabelTaskID])

@@ -24,6 +24,7 @@ func TestReaper(t *testing.T) {
 		labels := map[string]string{
 			container.LabelDriver: container.DriverName, container.LabelRole: role,
 			container.LabelNodeID: "node", container.LabelAllocID: "gone", container.LabelTaskID: "gone/t/1",
+			container.LabelTaskName: "t",
 		}
 		for i := 0; i < len(more); i += 2 {
 			labels[more[i]] = more[i+1]
@@ -33,11 +34,12 @@ func TestReaper(t *testing.T) {
 	fill := func(b *bench) string {
 		id, _ := b.start(b.task(nil))
 		b.engine.containers[id].created = old
-		b.engine.put("dangling", ours(container.RoleTask), true, old)
-		b.engine.put("young", ours(container.RoleTask), true, young)
-		b.engine.put("never ran", ours(container.RoleTask), false, old)
-		b.engine.put("stopped", ours(container.RoleTask), false, old).state.Status = engineapi.StateExited
-		b.engine.put("other node", ours(container.RoleTask, container.LabelNodeID, "other"), true, old)
+		b.engine.put("t_gone", ours(container.RoleTask), true, old)
+		b.engine.put("young_gone", ours(container.RoleTask, container.LabelTaskName, "young"), true, young)
+		b.engine.put("u_gone", ours(container.RoleTask, container.LabelTaskName, "u"), false, old) // never ran
+		b.engine.put("stopped_gone", ours(container.RoleTask, container.LabelTaskName, "stopped"), false, old).state.Status = engineapi.StateExited
+		b.engine.put("v_gone", ours(container.RoleTask, container.LabelNodeID, "other", container.LabelTaskName, "v"), true, old)
+		b.engine.put("of a committed image", ours(container.RoleTask), true, old)
 		b.engine.put("foreign", map[string]string{"com.hashicorp.nomad.alloc_id": "x"}, true, old)
 		b.engine.put("pause of unknown origin", ours(container.RolePause), true, old)
 		return id
@@ -49,8 +51,8 @@ func TestReaper(t *testing.T) {
 		must.NoError(t, err)
 		before := len(b.engine.names())
 		must.NoError(t, b.driver.reapOnce(t.Context(), p, time.Now()))
-		must.SliceNotContains(t, b.engine.names(), "dangling")
-		must.SliceNotContains(t, b.engine.names(), "never ran")
+		must.SliceNotContains(t, b.engine.names(), "t_gone")
+		must.SliceNotContains(t, b.engine.names(), "u_gone")
 		must.Len(t, before-2, b.engine.names())
 		must.NotNil(t, b.engine.find(id))
 	})
@@ -64,7 +66,7 @@ func TestReaper(t *testing.T) {
 	})
 	t.Run("nothing goes before the node is known", func(t *testing.T) {
 		b := newBench(t, nil)
-		b.engine.put("dangling", ours(container.RoleTask), true, old)
+		b.engine.put("t_gone", ours(container.RoleTask), true, old)
 		p, err := b.driver.ready()
 		must.NoError(t, err)
 		must.NoError(t, b.driver.reapOnce(t.Context(), p, time.Now()))
@@ -80,7 +82,7 @@ func TestReaper(t *testing.T) {
 			must.NoError(t, err)
 			b.driver.healthy.Store(tc.healthy)
 			must.False(t, b.driver.reapIfWanted(t.Context(), p, false))
-			must.Eq(t, tc.reaped, b.engine.find("dangling") == nil)
+			must.Eq(t, tc.reaped, b.engine.find("t_gone") == nil)
 		}
 	})
 	t.Run("the engine fails", func(t *testing.T) {

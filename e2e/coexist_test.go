@@ -43,8 +43,9 @@ func TestBesideTheBuiltInDriver(t *testing.T) {
 	for k, v := range own.Config.Labels {
 		labels[k] = strings.ReplaceAll(v, ours.ID, "66666666-2222-3333-4444-555555555555")
 	}
-	s.decoy("gpu-docker-e2e-decoy-ours", labels)
-	for _, name := range []string{"gpu-docker-e2e-decoy-theirs", "gpu-docker-e2e-decoy-ours"} {
+	const decoy = "t_66666666-2222-3333-4444-555555555555" // as its labels name it
+	s.decoy(decoy, labels)
+	for _, name := range []string{"gpu-docker-e2e-decoy-theirs", decoy} {
 		must.NoError(t, harness.Eventually(s.ctx, 4*time.Minute, func() error {
 			if _, err := s.engine.Client.ContainerInspect(s.ctx, name); err == nil {
 				return fmt.Errorf("container %q is still there", name)

@@ -29,6 +29,10 @@ func TestName(t *testing.T) {
 			must.False(t, peerName.MatchString("/"+tc.want))
 			in.Plugin.CompatLabels = true
 			must.Eq(t, tc.compat, assemble(t, in).Name)
+			labels := assemble(t, in).Config.Labels
+			must.True(t, NamedAsLabelled(tc.want, labels))
+			must.True(t, NamedAsLabelled(tc.compat, labels))
+			must.False(t, NamedAsLabelled("somebody", labels))
 		})
 	}
 }

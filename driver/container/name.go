@@ -37,6 +37,18 @@ func nameOf(p *config.Plugin, task, allocID string) string {
 	return hyphenUUID.ReplaceAllString(task, "_$1") + "_" + allocID
 }
 
+// NamedAsLabelled says whether a container has the name that its labels give it,
+// with compat_labels or without. One made from an image that "docker commit" wrote
+// has the labels of a task, but a name of its own.
+func NamedAsLabelled(name string, labels map[string]string) bool {
+	for _, compat := range []bool{false, true} {
+		if name == nameOf(&config.Plugin{CompatLabels: compat}, labels[LabelTaskName], labels[LabelAllocID]) {
+			return true
+		}
+	}
+	return false
+}
+
 // taskModePrefix starts a network_mode or ipc_mode that joins another task.
 const taskModePrefix = "task:"
 
