@@ -111,6 +111,28 @@ func TestMIG_repartition(t *testing.T) {
 	must.Eq(t, 3, groupSizes(s.until(withUsable(6)))["NVIDIA A100-PCIE-40GB"])
 }
 
+// TestMIG_lost: a GPU that is lost in MIG mode keeps its MIG devices, unhealthy with
+// the reason; it is not offered as a whole (cases DEV-11, DEV-13).
+func TestMIG_lost(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100-mig-535")
+	p := testPlugin(t, sim)
+	s := fingerprint(t, p)
+	first := s.until(withUsable(12))
+	split := p.host.Inventory(t.Context()).GPUs[1]
+	must.Len(t, 7, split.MIGDevices)
+	must.NoError(t, sim.Lose(split.Index))
+	groups := s.until(withUsable(5))
+	must.Eq(t, groupSizes(first), groupSizes(groups))
+	for _, mig := range split.MIGDevices {
+		must.StrContains(t, devices(groups)[mig.UUID].HealthDesc, "GPU is lost (code 15) at "+split.PCIBusID)
+	}
+	_, err := p.Reserve([]string{split.MIGDevices[0].UUID})
+	must.ErrorContains(t, err, "is unhealthy: GPU is lost (code 15)")
+	must.NoError(t, sim.Restore(split.Index))
+	must.Eq(t, groupSizes(first), groupSizes(s.until(withUsable(12))))
+}
+
 // TestMIG_shares: MIG devices have shares too, but not of MPS (cases DEV-30).
 func TestMIG_shares(t *testing.T) {
 	sim := simulated(t, "a100-mig-535")

@@ -185,6 +185,8 @@ func TestUnhealthyReasons(t *testing.T) {
 	must.Eq(t, "", unhealthy(inv, "GPU-a"))
 	must.Eq(t, "", unhealthy(inv, "MIG-c"))
 	must.StrContains(t, unhealthy(inv, "GPU-x"), "not on this node any more")
+	inv.GPUs[1].Unhealthy = "GPU is lost (code 15)"
+	must.Eq(t, "GPU is lost (code 15)", unhealthy(inv, "MIG-c"))
 	inv.Reason = "driver unloaded"
 	must.Eq(t, "driver unloaded", unhealthy(inv, "GPU-x"))
 }

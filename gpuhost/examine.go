@@ -29,6 +29,11 @@ type examination struct {
 	skipped string
 }
 
+func (e *examination) setMIG(mig migState) {
+	mig.addTo(&e.gpu)
+	e.migs = mig.devices
+}
+
 // examine asks a GPU what it is, unless that is known, and how it is.
 func (h *Host) examine(s *session, slot *gpuSlot) examination {
 	e := examination{gpu: h.gpuAt(slot)}
@@ -42,6 +47,7 @@ func (h *Host) examine(s *session, slot *gpuSlot) examination {
 	problem := e.gpu.Unhealthy
 	if err != nil {
 		problem = faultText(err, slot.id.busID)
+		e.setMIG(h.lastMIG(slot))
 	}
 	e.gpu.Unhealthy = h.judge(slot.id.uuid, problem)
 	return e
@@ -102,7 +108,7 @@ func (h *Host) factsOf(s *session, slot *gpuSlot) (GPU, error) {
 
 // checkHealth asks for the GPU's vital signs and its MIG devices.
 func (h *Host) checkHealth(s *session, slot *gpuSlot, e *examination) error {
-	index, device, uuid, known := slot.index, slot.handle, slot.id.uuid, slot.vitals
+	index, device, uuid, known := slot.index, slot.handle, slot.id.uuid, slot.mig
 	thorough := h.atFault(uuid)
 	v, err := onLane(slot.lane, s.nvml, func(c *caller) (vitals, error) {
 		a := h.asker(c, uuid)
@@ -115,17 +121,14 @@ func (h *Host) checkHealth(s *session, slot *gpuSlot, e *examination) error {
 		return checkVitals(a, device, known)
 	})
 	if errors.Is(err, errReplaced) {
-		slot.handle = 0
+		slot.vacate()
 	}
 	if err != nil {
 		return err
 	}
-	slot.handle, slot.vitals = v.device, v
-	e.gpu.MIGEnabled, e.migs = v.migMode, v.migs
-	for _, mig := range v.migs {
-		e.gpu.MIGDevices = append(e.gpu.MIGDevices, mig.MIGDevice)
-	}
-	if v.migMode && len(v.migs) == 0 {
+	slot.handle, slot.mig = v.device, v.mig
+	e.setMIG(v.mig)
+	if v.mig.mode && len(v.mig.devices) == 0 {
 		h.once("no MIG devices "+uuid, func() {
 			h.log.Warn("the GPU is in MIG mode but has no MIG devices, so nothing of it is offered", "uuid", uuid)
 		})

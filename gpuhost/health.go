@@ -11,17 +11,9 @@ import (
 
 // vitals are what is asked of a GPU at every inventory.
 type vitals struct {
-	device  uintptr // the handle that answered
-	migMode bool
-	migMax  uint64 // how many MIG devices there can be
-	migs    []migFound
-	fields  map[uint32]uint64 // the health fields that the card tells
-}
-
-// migFound is a MIG device and its handle.
-type migFound struct {
-	MIGDevice
-	handle uintptr
+	device uintptr // the handle that answered
+	mig    migState
+	fields map[uint32]uint64 // the health fields that the card tells
 }
 
 // healthFields are the field values that say whether a GPU may go on: pending
@@ -49,21 +41,15 @@ func findAgain(c *caller, index int, uuid string) (uintptr, error) {
 
 // checkVitals asks whether a GPU still answers and what concerns its health: at
 // most three calls for a GPU that is not in MIG mode. known is what was found out
-// about it the last time.
-func checkVitals(a *asker, device uintptr, known vitals) (vitals, error) {
+// about its MIG devices the last time.
+func checkVitals(a *asker, device uintptr, known migState) (vitals, error) {
 	if _, err := askTemperature(a.caller, device); err != nil && !notTold(err) {
 		return vitals{}, err
 	}
 	v := vitals{device: device, fields: askFields(a, device, healthFields)}
-	v.migMode = askMIGMode(a, device)
-	if v.migMode {
-		v.migMax = known.migMax
-		if v.migMax == 0 {
-			if slots := a.number(a.uint(fnMIGMaxCount, device)); slots != nil {
-				v.migMax = *slots
-			}
-		}
-		v.migs = askMIGDevices(a, device, v.migMax, known.migs)
+	var err error
+	if v.mig, err = askMIG(a, device, known); err != nil {
+		return vitals{}, err
 	}
 	return v, a.fault
 }

@@ -72,6 +72,7 @@ func (h *Host) unidentified(s *session, slot *gpuSlot, err error) examination {
 	if facts, known := h.remembered(s, slot); known {
 		e.gpu = filled(e.gpu, facts.gpu)
 	}
+	e.setMIG(h.lastMIG(slot))
 	e.gpu.Unhealthy = h.judge(id.uuid, faultText(err, id.busID))
 	return e
 }

@@ -124,7 +124,7 @@ func (h *Host) addInvisible(inventory *Inventory, onBus []string) {
 			continue
 		}
 		known.Unhealthy = h.judge(known.UUID, problem)
-		known.MIGDevices, known.Peers = nil, nil
+		known.Peers = nil
 		inventory.GPUs = append(inventory.GPUs, known)
 	}
 }

@@ -10,26 +10,81 @@ import (
 	"unsafe"
 )
 
-// askMIGMode says whether a GPU is in MIG mode; one that knows no MIG is not.
-func askMIGMode(a *asker, device uintptr) bool {
-	var mode struct{ current, pending uint32 }
-	err := a.call(fnMIGMode, device, uintptr(unsafe.Pointer(&mode.current)), uintptr(unsafe.Pointer(&mode.pending)))
-	if err != nil {
-		a.refused(err)
-		return false
+// migState is what is known of a GPU's MIG devices.
+type migState struct {
+	mode    bool   // the GPU is in MIG mode
+	slots   uint64 // how many MIG devices there can be; zero when not known
+	devices []migFound
+}
+
+// migFound is a MIG device and its handle.
+type migFound struct {
+	MIGDevice
+	handle uintptr // zero for one that is only remembered, of another session
+}
+
+// addTo gives a GPU its MIG devices.
+func (m *migState) addTo(gpu *GPU) {
+	gpu.MIGEnabled = m.mode
+	for _, device := range m.devices {
+		gpu.MIGDevices = append(gpu.MIGDevices, device.MIGDevice)
 	}
-	return mode.current != 0
+}
+
+// lastMIG is what was known last of the MIG devices of a GPU that fails now: they
+// stay listed, instead of the GPU as a whole (cases DEV-11, DEV-13).
+func (h *Host) lastMIG(slot *gpuSlot) migState {
+	known := h.known[slot.id.busID]
+	if slot.mig.mode || known.UUID != slot.id.uuid {
+		return slot.mig
+	}
+	last := migState{mode: known.MIGEnabled}
+	for _, device := range known.MIGDevices {
+		last.devices = append(last.devices, migFound{MIGDevice: device})
+	}
+	return last
+}
+
+// askMIG asks for a GPU's MIG devices. A failing answer is the GPU's problem, since
+// a GPU in MIG mode that passes for a whole one would be given away as such.
+func askMIG(a *asker, device uintptr, known migState) (migState, error) {
+	mode, err := askMIGMode(a.caller, device)
+	if err != nil || !mode {
+		return migState{}, err
+	}
+	now := migState{mode: true, slots: known.slots}
+	if now.slots == 0 {
+		if now.slots, err = a.uint(fnMIGMaxCount, device); err != nil && !notTold(err) {
+			return migState{}, err
+		}
+	}
+	now.devices, err = askMIGDevices(a, device, now.slots, known.devices)
+	return now, err
+}
+
+// askMIGMode says whether a GPU is in MIG mode; one that knows no MIG is not.
+func askMIGMode(c *caller, device uintptr) (bool, error) {
+	var mode struct{ current, pending uint32 }
+	err := c.call(fnMIGMode, device, uintptr(unsafe.Pointer(&mode.current)), uintptr(unsafe.Pointer(&mode.pending)))
+	if notTold(err) {
+		return false, nil
+	}
+	return mode.current != 0, err
 }
 
 // askMIGDevices lists the MIG devices of a GPU in MIG mode. What is known of one
 // from the last time is not asked again; a handle alone does not tell that it is
 // the same. One that vanishes while it is asked is left out.
-func askMIGDevices(a *asker, device uintptr, slots uint64, known []migFound) []migFound {
+func askMIGDevices(a *asker, device uintptr, slots uint64, known []migFound) ([]migFound, error) {
 	var devices []migFound
 	for i := range slots {
 		var handle uintptr
-		if err := a.call(fnMIGHandle, device, uintptr(i), uintptr(unsafe.Pointer(&handle))); err != nil {
+		err := a.call(fnMIGHandle, device, uintptr(i), uintptr(unsafe.Pointer(&handle)))
+		if codeOf(err) == CodeNotFound || notTold(err) {
 			continue // an empty slot
+		}
+		if err != nil {
+			return nil, err
 		}
 		uuid, err := a.text(fnUUID, handle, 96)
 		if err != nil || uuid == "" {
@@ -42,7 +97,7 @@ func askMIGDevices(a *asker, device uintptr, slots uint64, known []migFound) []m
 			devices = append(devices, migFound{mig, handle})
 		}
 	}
-	return devices
+	return devices, nil
 }
 
 func askMIGDevice(a *asker, handle uintptr, uuid string) (MIGDevice, bool) {

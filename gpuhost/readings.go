@@ -143,6 +143,9 @@ func rate(before, after *uint64, elapsed time.Duration) *uint64 {
 
 func readMIG(a *asker, mig migFound) MIGReading {
 	reading := MIGReading{UUID: mig.UUID}
+	if mig.handle == 0 {
+		return reading
+	}
 	memory, err := askMemoryInfo(a.caller, mig.handle)
 	if err != nil {
 		a.refused(err)
