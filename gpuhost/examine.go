@@ -81,9 +81,6 @@ func (h *Host) factsOf(s *session, slot *gpuSlot) (GPU, error) {
 		gpu := known.gpu
 		if !have {
 			gpu = askFacts(a, device)
-			if problem := fabricProblem(c, device); problem != "" {
-				gpu.Unhealthy = problem
-			}
 		}
 		askSettings(a, device, &gpu)
 		return gpu, a.fault
@@ -97,9 +94,6 @@ func (h *Host) factsOf(s *session, slot *gpuSlot) (GPU, error) {
 	if gpu.GlobalBytes == nil {
 		gpu.GlobalBytes = gpu.TotalBytes
 	}
-	if gpu.Unhealthy != "" {
-		return gpu, nil // not remembered, so that the fabric is asked again
-	}
 	h.factsMu.Lock()
 	defer h.factsMu.Unlock()
 	h.facts[factKey{uuid, s.driver.Version}] = knownFacts{gpu: gpu, settingsTime: time.Now()}
@@ -108,8 +102,9 @@ func (h *Host) factsOf(s *session, slot *gpuSlot) (GPU, error) {
 
 // checkHealth asks for the GPU's vital signs and its MIG devices.
 func (h *Host) checkHealth(s *session, slot *gpuSlot, e *examination) error {
-	index, device, uuid, known := slot.index, slot.handle, slot.id.uuid, slot.mig
+	index, device, uuid, known := slot.index, slot.handle, slot.id.uuid, slot.vitals
 	thorough := h.atFault(uuid)
+	known.inFabric = known.inFabric && !thorough
 	v, err := onLane(slot.lane, s.nvml, func(c *caller) (vitals, error) {
 		a := h.asker(c, uuid)
 		if thorough {
@@ -126,7 +121,7 @@ func (h *Host) checkHealth(s *session, slot *gpuSlot, e *examination) error {
 	if err != nil {
 		return err
 	}
-	slot.handle, slot.mig = v.device, v.mig
+	slot.handle, slot.vitals = v.device, v
 	e.setMIG(v.mig)
 	if v.mig.mode && len(v.mig.devices) == 0 {
 		h.once("no MIG devices "+uuid, func() {

@@ -14,6 +14,10 @@ type vitals struct {
 	device uintptr // the handle that answered
 	mig    migState
 	fields map[uint32]uint64 // the health fields that the card tells
+	// inFabric: nothing keeps the GPU from its fabric of NVLink switches, or it has
+	// none. Once so it is not asked again in a session, unless there is a fault.
+	inFabric bool
+	fabric   string // what keeps it from it
 }
 
 // healthFields are the field values that say whether a GPU may go on: pending
@@ -41,16 +45,20 @@ func findAgain(c *caller, index int, uuid string) (uintptr, error) {
 
 // checkVitals asks whether a GPU still answers and what concerns its health: at
 // most three calls for a GPU that is not in MIG mode. known is what was found out
-// about its MIG devices the last time.
-func checkVitals(a *asker, device uintptr, known migState) (vitals, error) {
+// about it the last time.
+func checkVitals(a *asker, device uintptr, known vitals) (vitals, error) {
 	if _, err := askTemperature(a.caller, device); err != nil && !notTold(err) {
 		return vitals{}, err
 	}
 	v := vitals{device: device, fields: askFields(a, device, healthFields)}
 	var err error
-	if v.mig, err = askMIG(a, device, known); err != nil {
+	if v.mig, err = askMIG(a, device, known.mig); err != nil {
 		return vitals{}, err
 	}
+	if !known.inFabric {
+		v.fabric = fabricProblem(a.caller, device)
+	}
+	v.inFabric = v.fabric == ""
 	return v, a.fault
 }
 
@@ -78,5 +86,5 @@ func (v *vitals) problem() string {
 	case v.fields[fieldRetiredPending] != 0:
 		return "page retirement pending; reset the GPU or reboot to complete it"
 	}
-	return ""
+	return v.fabric
 }

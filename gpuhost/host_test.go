@@ -396,19 +396,23 @@ func TestReadings(t *testing.T) {
 // inventory), and a sample takes at most 20 calls a GPU.
 func TestSteadyCalls(t *testing.T) {
 	t.Parallel()
-	sim := simulated(t, "k80x4-352")
-	host := open(t, sim)
-	host.Inventory(context.Background())
-	first := host.Readings(context.Background())
-	second := readings(t, host, func(r *gpuhost.Readings) bool { return r.Time.After(first.Time) })
-	must.NoError(t, sim.ResetCalls())
-	before := host.Inventory(context.Background())
-	inventory(t, host, func(i *gpuhost.Inventory) bool { return i != before })
-	must.LessEq(t, 3*4+1, total(sim))
+	for profile, gpus := range map[string]int{"k80x4-352": 4, "h200x8-570": 8} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			sim := simulated(t, profile)
+			host := open(t, sim)
+			must.Len(t, gpus, inventory(t, host, complete).GPUs)
+			host.Sample()
+			host.Sample()
+			must.NoError(t, sim.ResetCalls())
+			host.Look()
+			must.LessEq(t, uint64(3*gpus+1), total(sim))
 
-	must.NoError(t, sim.ResetCalls())
-	readings(t, host, func(r *gpuhost.Readings) bool { return r.Time.After(second.Time) })
-	must.LessEq(t, 20*4, total(sim))
+			must.NoError(t, sim.ResetCalls())
+			host.Sample()
+			must.LessEq(t, uint64(20*gpus), total(sim))
+		})
+	}
 }
 
 func total(sim *simhost.Host) uint64 {

@@ -35,8 +35,8 @@ func (m *migState) addTo(gpu *GPU) {
 // stay listed, instead of the GPU as a whole (cases DEV-11, DEV-13).
 func (h *Host) lastMIG(slot *gpuSlot) migState {
 	known := h.known[slot.id.busID]
-	if slot.mig.mode || known.UUID != slot.id.uuid {
-		return slot.mig
+	if slot.vitals.mig.mode || known.UUID != slot.id.uuid {
+		return slot.vitals.mig
 	}
 	last := migState{mode: known.MIGEnabled}
 	for _, device := range known.MIGDevices {

@@ -16,6 +16,7 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/simhost"
 )
 
 // TestProfile_old340: a library without most functions, and a card that tells
@@ -268,4 +269,37 @@ func TestFabric(t *testing.T) {
 	must.True(t, unhealthy(0)(inv))
 	must.NoError(t, sim.Set(0, map[string]string{"fabric_state": "3"}))
 	inventory(t, host, unhealthy())
+}
+
+// TestFabric_askedAgain: that the fabric was complete once does not hold for a driver
+// that was loaded anew, nor for a GPU that had a fault since; a fabric that failed is
+// no complete one (cases DEV-35).
+func TestFabric_askedAgain(t *testing.T) {
+	t.Parallel()
+	for name, interlude := range map[string]func(*testing.T, *simhost.Host, *gpuhost.Host){
+		"loaded anew": func(t *testing.T, sim *simhost.Host, host *gpuhost.Host) {
+			must.NoError(t, sim.Unload())
+			must.SliceEmpty(t, host.Look().GPUs)
+			must.NoError(t, sim.Load())
+		},
+		"after a reset": func(t *testing.T, sim *simhost.Host, host *gpuhost.Host) {
+			must.NoError(t, sim.Fail("nvmlDeviceGetTemperature", 16, 0))
+			must.StrContains(t, host.Look().GPUs[0].Unhealthy, "code 16")
+			must.NoError(t, sim.ClearFaults())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim := simulated(t, "h200x8-570")
+			host := open(t, sim)
+			must.True(t, unhealthy()(host.Look()))
+			interlude(t, sim, host)
+			must.NoError(t, sim.Set(0, map[string]string{"fabric_status": "999"}))
+			must.Eq(t, "fabric not ready (unknown error (code 999)); see the fabric manager's log", host.Look().GPUs[0].Unhealthy)
+			must.NoError(t, sim.Set(0, map[string]string{"fabric_status": "0", "fabric_state": "2"}))
+			must.StrContains(t, host.Look().GPUs[0].Unhealthy, "fabric not ready (state 2)")
+			must.NoError(t, sim.Set(0, map[string]string{"fabric_state": "3"}))
+			inventory(t, host, unhealthy())
+		})
+	}
 }

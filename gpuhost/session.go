@@ -35,12 +35,12 @@ type gpuSlot struct {
 	lane   *lane
 	handle uintptr // zero until the GPU has said who it is
 	id     identity
-	mig    migState
+	vitals vitals  // the last ones of this GPU here
 	last   *sample // the last one, for rates and process names; nil before it
 }
 
 // vacate forgets the GPU of a slot, but for its identity: another one has its place.
-func (s *gpuSlot) vacate() { s.handle, s.mig, s.last = 0, migState{}, nil }
+func (s *gpuSlot) vacate() { s.handle, s.vitals, s.last = 0, vitals{}, nil }
 
 // open loads and initialises the library. The error is the inventory's Reason.
 func (h *Host) open(now stamp, path string) (*session, error) {
