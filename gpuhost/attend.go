@@ -17,6 +17,10 @@ const lookAgain = 10 * time.Second
 func (h *Host) attend() error {
 	path, id, err := h.nvmlPlace()
 	now := stamp{kernel: h.root.kernelVersion(), library: id}
+	if now.kernel != h.kernel {
+		h.kernel = now.kernel
+		h.forgive()
+	}
 	if h.session != nil && (err != nil || h.session.stamp != now) {
 		h.log.Info("the NVIDIA driver has changed", "was", h.session.stamp.kernel, "now", orUnknown(now.kernel))
 		h.leave()
@@ -35,11 +39,11 @@ func (h *Host) attend() error {
 	return err
 }
 
-// leave ends the session and forgets what belonged to its driver.
+// leave ends the session. Faults outlive it: a GPU does not get well because NVML is
+// started anew.
 func (h *Host) leave() {
 	h.end(h.session)
 	h.session = nil
-	h.forgive()
 }
 
 // recount gives the session as many slots as NVML sees GPUs. A driver that went
@@ -56,9 +60,7 @@ func (h *Host) recount() (onBus []string, err error) {
 	differ := len(onBus) > 0 && len(onBus) != count && !h.session.stuck()
 	if differ && (h.mismatch != seen || time.Since(h.mismatchTime) > lookAgain) {
 		h.mismatch, h.mismatchTime = seen, time.Now()
-		faults := h.keepFaults()
 		h.leave()
-		h.restoreFaults(faults)
 		if err := h.attend(); err != nil {
 			return nil, err
 		}

@@ -6,7 +6,6 @@ package gpuhost
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 )
 
@@ -64,22 +63,10 @@ func (h *Host) atFault(uuid string) bool {
 	return faulty
 }
 
-// forgive forgets all faults; after the driver was loaded anew only the queries
-// count.
+// forgive forgets all faults: another kernel module was loaded, or none is there
+// any more, and then only the queries count.
 func (h *Host) forgive() {
 	h.faultsMu.Lock()
 	defer h.faultsMu.Unlock()
 	clear(h.faults)
-}
-
-func (h *Host) keepFaults() map[string]fault {
-	h.faultsMu.Lock()
-	defer h.faultsMu.Unlock()
-	return maps.Clone(h.faults)
-}
-
-func (h *Host) restoreFaults(faults map[string]fault) {
-	h.faultsMu.Lock()
-	defer h.faultsMu.Unlock()
-	h.faults = faults
 }

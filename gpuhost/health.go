@@ -50,7 +50,7 @@ func checkVitals(a *asker, device uintptr, known vitals) (vitals, error) {
 	if _, err := askTemperature(a.caller, device); err != nil && !notTold(err) {
 		return vitals{}, err
 	}
-	v := vitals{device: device, fields: askFields(a, device, healthFields)}
+	v := vitals{device: device, fields: askHealthFields(a, device)}
 	var err error
 	if v.mig, err = askMIG(a, device, known.mig); err != nil {
 		return vitals{}, err
@@ -60,6 +60,19 @@ func checkVitals(a *asker, device uintptr, known vitals) (vitals, error) {
 	}
 	v.inFabric = v.fabric == ""
 	return v, a.fault
+}
+
+// askHealthFields asks for the health fields. Drivers without field values, before
+// 384, have a call of its own for the only one that their cards know.
+func askHealthFields(a *asker, device uintptr) map[uint32]uint64 {
+	if a.has(fnFieldValues) {
+		return askFields(a, device, healthFields)
+	}
+	pending := a.number(a.uint(fnRetiredPending, device))
+	if pending == nil {
+		return nil
+	}
+	return map[uint32]uint64{fieldRetiredPending: *pending}
 }
 
 // sensorGPU is the only temperature sensor that NVML knows.

@@ -61,6 +61,7 @@ type Host struct {
 
 	work         sync.Mutex // one look or sample at a time; guards the rest of this block
 	session      *session   // nil without a driver
+	kernel       string     // version of the kernel module that the faults are of
 	survey       *survey    // the last look; nil before the first
 	nvmlPath     string     // where the library was found, inside the root
 	mismatch     [2]int     // GPUs on the bus and in NVML when NVML was started anew

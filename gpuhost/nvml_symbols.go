@@ -44,6 +44,7 @@ const (
 	fnPersistenceMode
 	fnECCMode
 	fnMemoryErrors
+	fnRetiredPending
 	fnFan
 	fnThrottleReasons
 	fnFieldValues
@@ -107,6 +108,7 @@ var symbolNames = [functionCount][]string{
 	fnPersistenceMode:   {"nvmlDeviceGetPersistenceMode"},
 	fnECCMode:           {"nvmlDeviceGetEccMode"},
 	fnMemoryErrors:      {"nvmlDeviceGetMemoryErrorCounter"},
+	fnRetiredPending:    {"nvmlDeviceGetRetiredPagesPendingStatus"},
 	fnFan:               {"nvmlDeviceGetFanSpeed"},
 	fnThrottleReasons:   {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
 	fnFieldValues:       {"nvmlDeviceGetFieldValues"},

@@ -205,6 +205,27 @@ func TestXIDs(t *testing.T) {
 	inventory(t, host, unhealthy(0))
 }
 
+// TestXIDs_nvmlFails: that NVML fails as a whole for a moment makes no GPU well
+// (cases DEV-15).
+func TestXIDs_nvmlFails(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100x8-535")
+	host := open(t, sim, func(c *gpuhost.Config) { c.HealthyAfter = time.Hour })
+	changed, stop := host.Watch()
+	defer stop()
+	host.Look()
+	must.NoError(t, sim.XID(1, 79))
+	<-changed
+	must.True(t, unhealthy(1)(host.Look()))
+	must.NoError(t, sim.Fail("nvmlDeviceGetCount", 999, simhost.AllGPUs))
+	must.StrContains(t, host.Look().Reason, "nvmlDeviceGetCount_v2: unknown error (code 999)")
+	must.NoError(t, sim.ClearFaults())
+	now := host.Look()
+	must.Eq(t, "", now.Reason)
+	must.True(t, unhealthy(1)(now), must.Sprintf("%+v", now))
+	must.StrContains(t, now.GPUs[1].Unhealthy, "Xid 79")
+}
+
 // TestWatch_driver: who watches hears at once of a driver that was replaced or
 // unloaded.
 func TestWatch_driver(t *testing.T) {
@@ -256,6 +277,22 @@ func TestRowRemapping(t *testing.T) {
 	must.NoError(t, sim.Set(3, map[string]string{"remapped_failure": "1"}))
 	inv = open(t, sim).Inventory(context.Background())
 	must.StrContains(t, inv.GPUs[3].Unhealthy, "row remapping failed")
+}
+
+// TestPageRetirement: pages that wait for a reset make a GPU unhealthy, with drivers
+// that have field values and with those that do not (cases DEV-15).
+func TestPageRetirement(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"k80x4-352", "v100x8-450"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			sim := simulated(t, profile)
+			must.NoError(t, sim.Set(2, map[string]string{"retired_pending": "true"}))
+			inv := open(t, sim).Look()
+			must.True(t, unhealthy(2)(inv), must.Sprintf("%+v", inv))
+			must.Eq(t, "page retirement pending; reset the GPU or reboot to complete it", inv.GPUs[2].Unhealthy)
+		})
+	}
 }
 
 // TestFabric: GPUs on NVLink switches wait for the fabric (cases DEV-35).
