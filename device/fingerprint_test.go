@@ -158,6 +158,13 @@ func TestFingerprint_upgrade(t *testing.T) {
 	groups := s.until(withUsable(0))
 	must.Len(t, 4, groups[0].Devices)
 	must.StrContains(t, groups[0].Devices[0].HealthDesc, "reboot or reload needed: kernel 352.39, library 352.99")
+
+	// So does a plugin that was started meanwhile.
+	restarted := fingerprint(t, testPlugin(t, sim)).until(func(g []*device.DeviceGroup) bool { return len(devices(g)) == 4 })
+	must.Len(t, 1, restarted)
+	must.Eq(t, "Tesla K80", restarted[0].Name)
+	must.Eq(t, groups[0].Devices, restarted[0].Devices)
+
 	must.NoError(t, sim.Unload())
 	must.NoError(t, sim.Load())
 	groups = s.until(withUsable(4))

@@ -31,7 +31,7 @@ func (h *Host) attend() error {
 	}
 	if err != nil {
 		if errors.Is(err, errNoLibraryFile) && h.cfg.NVMLLibrary == "" {
-			return &noSessionError{gone: true, reason: fmt.Sprintf("NVML library not found: no %s under %q; install the NVIDIA driver", nvmlName, h.root)}
+			return &noSessionError{gone: true, reason: h.root.blamed(fmt.Sprintf("NVML library not found: no %s under %q", nvmlName, h.root), "install the NVIDIA driver")}
 		}
 		return &noSessionError{gone: true, reason: err.Error()}
 	}
@@ -55,7 +55,7 @@ func (h *Host) recount() (onBus []string, err error) {
 	if err != nil {
 		return nil, h.lostDriver(err)
 	}
-	onBus = h.root.pciGPUs()
+	onBus = h.root.pciGPUs(driverNVIDIA)
 	seen := [2]int{len(onBus), count}
 	differ := len(onBus) > 0 && len(onBus) != count && !h.session.stuck()
 	if differ && (h.mismatch != seen || time.Since(h.mismatchTime) > lookAgain) {
@@ -82,28 +82,4 @@ func (h *Host) lostDriver(err error) error {
 	reason := h.explain(err, h.session.stamp, h.session.nvml.path)
 	h.leave()
 	return reason
-}
-
-// without is the inventory of a host whose driver does not answer. GPUs that were
-// there before stay listed, as unhealthy, where the driver fails; they are gone
-// where the driver is.
-func (h *Host) without(err error) *Inventory {
-	inventory := &Inventory{Reason: err.Error()}
-	inventory.Driver.KernelVersion = h.root.kernelVersion()
-	var none *noSessionError
-	if errors.As(err, &none) && none.gone || h.survey == nil {
-		if text := h.root.unsupportedHost(); text != "" {
-			inventory.Reason = text
-		}
-		return inventory
-	}
-	var hung *HungError
-	if errors.As(err, &hung) {
-		inventory.Driver = h.survey.inventory.Driver
-	}
-	for _, gpu := range h.survey.inventory.GPUs {
-		gpu.Unhealthy = err.Error()
-		inventory.GPUs = append(inventory.GPUs, gpu)
-	}
-	return inventory
 }

@@ -194,5 +194,5 @@ func TestPCIGPUs(t *testing.T) {
 		f.write(dir+"/class", []byte(facts[1]+"\n"))
 		f.link(dir+"/driver", "../../../bus/pci/drivers/"+facts[2])
 	}
-	must.Eq(t, []string{"0000:06:00.0", "0000:0A:00.0"}, f.root.pciGPUs())
+	must.Eq(t, []string{"0000:06:00.0", "0000:0A:00.0"}, f.root.pciGPUs(driverNVIDIA))
 }

@@ -50,12 +50,12 @@ func (h *Host) identifyLost(s *session, failures []error) {
 	if len(lost) == 0 {
 		return
 	}
-	missing := slices.DeleteFunc(h.root.kernelGPUs(), func(id identity) bool { return here[id.uuid] })
+	missing := slices.DeleteFunc(h.root.kernelGPUs(), func(gpu kernelGPU) bool { return here[gpu.uuid] })
 	if len(missing) != len(lost) {
 		return
 	}
 	for n, i := range lost {
-		h.lastID[i] = missing[n]
+		h.lastID[i] = missing[n].identity
 	}
 }
 

@@ -6,9 +6,6 @@ package gpuhost
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"unsafe"
 )
@@ -84,43 +81,4 @@ func shortBusID(id string) string {
 		domain = strings.TrimLeft(domain[:len(domain)-4], "0") + domain[len(domain)-4:]
 	}
 	return domain + ":" + rest
-}
-
-// kernelGPUs are the GPUs that the kernel module knows, in the order of the PCI
-// bus: a directory each, with a text of "name: value" lines.
-func (r root) kernelGPUs() []identity {
-	dir := filepath.Join(r.system("/proc/driver/nvidia"), "gpus")
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var ids []identity
-	for _, entry := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, entry.Name(), "information"))
-		if err != nil {
-			continue
-		}
-		if id, ok := parseInformation(string(text)); ok {
-			id.busID = shortBusID(entry.Name())
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// parseInformation reads UUID and minor number of a GPU; false without them. A
-// kernel module that has not started a GPU yet writes question marks.
-func parseInformation(text string) (identity, bool) {
-	values := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, found := strings.Cut(line, ":"); found {
-			values[strings.TrimSpace(name)] = strings.TrimSpace(value)
-		}
-	}
-	minor, err := strconv.Atoi(values["Device Minor"])
-	uuid := values["GPU UUID"]
-	if err != nil || !strings.HasPrefix(uuid, "GPU-") || strings.Contains(uuid, "?") {
-		return identity{}, false
-	}
-	return identity{uuid: uuid, minor: minor}, true
 }

@@ -98,13 +98,13 @@ func (h *Host) take(result *survey, onBus []string) *Inventory {
 
 // noGPU says why a driver that answers has no GPU to offer.
 func (h *Host) noGPU(inventory *Inventory) string {
-	if len(inventory.Skipped) == 0 {
-		return fmt.Sprintf("driver %s finds no GPU", orUnknown(inventory.Driver.Version))
-	}
-	if text := h.root.unsupportedHost(); text != "" {
+	if text := h.unsupported(); text != "" {
 		return text
 	}
-	return inventory.Skipped[0]
+	if len(inventory.Skipped) > 0 {
+		return inventory.Skipped[0]
+	}
+	return h.root.blamed(fmt.Sprintf("driver %s finds no GPU", orUnknown(inventory.Driver.Version)), "check with \"lspci -d 10de:\" that one is there")
 }
 
 // addInvisible lists GPUs that NVML has lost without a word: the PCI bus still

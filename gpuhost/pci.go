@@ -27,9 +27,15 @@ func (r root) numaNode(busID string) *int {
 	return &node
 }
 
-// pciGPUs are the bus ids of the NVIDIA GPUs on the PCI bus that the nvidia
-// kernel module drives (cases DEV-17), as NVML writes them.
-func (r root) pciGPUs() []string {
+// The kernel drivers to which an NVIDIA GPU may be bound and that matter here.
+const (
+	driverNVIDIA  = "nvidia"
+	driverNouveau = "nouveau"
+)
+
+// pciGPUs are the bus ids of the NVIDIA GPUs on the PCI bus that a kernel driver
+// has, as NVML writes them (cases DEV-17).
+func (r root) pciGPUs(driver string) []string {
 	dir := r.system("/sys/bus/pci/devices")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -38,7 +44,7 @@ func (r root) pciGPUs() []string {
 	var ids []string
 	for _, entry := range entries {
 		device := filepath.Join(dir, entry.Name())
-		if isNVIDIAGPU(device) {
+		if isNVIDIAGPU(device) && isBound(device, driver) {
 			ids = append(ids, shortBusID(entry.Name()))
 		}
 	}
@@ -46,16 +52,18 @@ func (r root) pciGPUs() []string {
 }
 
 // isNVIDIAGPU looks at one PCI function: NVIDIA's vendor number, a VGA or 3D
-// controller, bound to the driver "nvidia".
+// controller.
 func isNVIDIAGPU(device string) bool {
 	vendor, err := os.ReadFile(filepath.Join(device, "vendor"))
 	if err != nil || strings.TrimSpace(string(vendor)) != "0x10de" {
 		return false
 	}
 	class, err := os.ReadFile(filepath.Join(device, "class"))
-	if err != nil || !strings.HasPrefix(string(class), "0x0300") && !strings.HasPrefix(string(class), "0x0302") {
-		return false
-	}
-	driver, err := os.Readlink(filepath.Join(device, "driver"))
-	return err == nil && filepath.Base(driver) == "nvidia"
+	return err == nil && (strings.HasPrefix(string(class), "0x0300") || strings.HasPrefix(string(class), "0x0302"))
+}
+
+// isBound says whether a kernel driver has a PCI function.
+func isBound(device, driver string) bool {
+	link, err := os.Readlink(filepath.Join(device, "driver"))
+	return err == nil && filepath.Base(link) == driver
 }

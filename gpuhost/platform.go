@@ -9,6 +9,15 @@ import (
 	"strings"
 )
 
+// unsupported says why no GPU of this kind of machine can be used; empty when one
+// was there, or when it is another kind of machine.
+func (h *Host) unsupported() string {
+	if len(h.known) > 0 {
+		return ""
+	}
+	return h.root.unsupportedHost()
+}
+
 // unsupportedHost recognises machines whose NVIDIA GPUs are not reached through
 // NVML and device nodes (cases DEV-26 and DEV-36); empty for any other.
 func (r root) unsupportedHost() string {

@@ -6,6 +6,7 @@ package gpuhost
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // noSessionError says why there is no driver to talk to, in words for people.
@@ -30,9 +31,21 @@ func (h *Host) explain(err error, now stamp, path string) error {
 	case CodeVersionMismatch:
 		return &noSessionError{reason: mismatchText(now.kernel, libraryVersion(path))}
 	case CodeDriverNotLoaded:
-		return &noSessionError{gone: true, reason: "the NVIDIA kernel module is not loaded (code 9); run \"modprobe nvidia\" or install the driver"}
+		return &noSessionError{gone: true, reason: h.root.blamed("the NVIDIA kernel module is not loaded (code 9)", "run \"modprobe nvidia\" or install the driver")}
 	}
 	return &noSessionError{reason: fmt.Sprintf("NVML cannot be used: %s", failed)}
+}
+
+// blamed completes why there is no driver with the next step. Where nouveau has the
+// GPUs, that is another one: NVIDIA's module finds nothing until it lets them go
+// (cases VOL-10).
+func (r root) blamed(reason, cure string) string {
+	held := r.pciGPUs(driverNouveau)
+	if len(held) == 0 {
+		return reason + "; " + cure
+	}
+	return fmt.Sprintf("%s: the driver nouveau holds %s; install the NVIDIA driver, blacklist nouveau in /etc/modprobe.d, rebuild the initramfs and reboot",
+		reason, strings.Join(held, ", "))
 }
 
 // mismatchText says that the user-space files belong to another driver than the

@@ -173,9 +173,9 @@ func TestParseInjections(t *testing.T) {
 }
 
 func TestParseInformation(t *testing.T) {
-	id, ok := parseInformation("Model: \t\t Tesla K80\nIRQ:   \t\t 82\nGPU UUID: \t GPU-1ab7d8d0-6f1e\nBus Location: \t 0000:06:00.0\nDevice Minor: \t 3\n")
+	gpu, ok := parseInformation("Model: \t\t Tesla K80\nIRQ:   \t\t 82\nGPU UUID: \t GPU-1ab7d8d0-6f1e\nBus Location: \t 0000:06:00.0\nDevice Minor: \t 3\n")
 	must.True(t, ok)
-	must.Eq(t, identity{uuid: "GPU-1ab7d8d0-6f1e", minor: 3}, id)
+	must.Eq(t, kernelGPU{identity{uuid: "GPU-1ab7d8d0-6f1e", minor: 3}, "Tesla K80"}, gpu)
 	for _, text := range []string{"", "GPU UUID: GPU-????????-????\nDevice Minor: 0\n", "GPU UUID: GPU-1\n", "Device Minor: 1\n"} {
 		_, ok := parseInformation(text)
 		must.False(t, ok)
