@@ -16,7 +16,8 @@
 // Each GPU has a lane (lane.go) through which its NVML calls go one after the
 // other and with a time limit. A call that hangs makes its own GPU unhealthy and
 // is not made again while it hangs; everything else goes on. A GPU that had a
-// fault is trusted again after Config.HealthyAfter without one.
+// fault is trusted again after Config.HealthyAfter without one. A start of NVML
+// that nobody waited for to the end is used when it has ended (start.go).
 //
 // CUDA is asked by a child process, which is this program again: its main calls
 // [CUDAProbeMain] first. Without that call, or without libcuda, the facts come

@@ -66,6 +66,7 @@ type Host struct {
 	nvmlPath     string     // where the library was found, inside the root
 	mismatch     [2]int     // GPUs on the bus and in NVML when NVML was started anew
 	mismatchTime time.Time
+	late         lateStart
 	cuda         cudaState
 	told         *string          // the reason that was logged last
 	injections   []Injection      // that were not played yet
@@ -114,6 +115,7 @@ func Open(cfg Config) (*Host, error) {
 		faults: make(map[string]fault), done: make(map[string]bool),
 		xids: make(map[string]map[uint64]uint64),
 	}
+	h.hostLane.freed = h.tellLate
 	h.inventory = shared[*Inventory]{renew: h.renewInventory, patience: cfg.Patience, value: &Inventory{Reason: "the driver has not answered yet"}}
 	h.readings = shared[*Readings]{renew: h.renewReadings, patience: cfg.Patience, value: &Readings{}}
 	return h, nil
@@ -131,6 +133,7 @@ func (h *Host) Close() {
 		h.end(h.session)
 		h.session = nil
 	}
+	h.closeLate()
 }
 
 // Inventory tells what the host has now. It is never nil and never waits longer

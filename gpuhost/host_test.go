@@ -349,6 +349,57 @@ func TestHangAtStart(t *testing.T) {
 	inventory(t, host, func(i *gpuhost.Inventory) bool { return len(i.GPUs) == 4 })
 }
 
+// TestSlowStart: a start that takes longer than anybody waits is used when it has
+// ended, not made again; it would take that long again (cases DEV-19).
+func TestSlowStart(t *testing.T) {
+	t.Parallel()
+	sim, host := slowStart(t)
+	changed, stop := host.Watch()
+	defer stop()
+	must.NoError(t, sim.Slow("nvmlInit", 0, -1))
+	<-changed
+	must.Len(t, 4, inventory(t, host, unhealthy()).GPUs)
+	must.Eq(t, 1, sim.Calls()["nvmlInit_v2"])
+	must.Eq(t, 0, sim.Calls()["nvmlShutdown"])
+}
+
+// TestSlowStart_replaced: another driver has come meanwhile.
+func TestSlowStart_replaced(t *testing.T) {
+	t.Parallel()
+	sim, host := slowStart(t)
+	changed, stop := host.Watch()
+	defer stop()
+	must.NoError(t, sim.Slow("nvmlInit", 0, -1))
+	<-changed
+	must.NoError(t, sim.Upgrade("352.99"))
+	inv := inventory(t, host, unhealthy())
+	must.Eq(t, "352.99", inv.Driver.Version)
+	must.Eq(t, 2, sim.Calls()["nvmlInit_v2"])
+	must.Eq(t, 1, sim.Calls()["nvmlShutdown"])
+}
+
+// TestSlowStart_closed: nobody wants it any more when it ends.
+func TestSlowStart_closed(t *testing.T) {
+	t.Parallel()
+	sim, host := slowStart(t)
+	host.Close()
+	must.Eq(t, 0, sim.Calls()["nvmlShutdown"])
+	must.NoError(t, sim.Slow("nvmlInit", 0, -1))
+	within(t, 20*time.Second, func() bool { return sim.Calls()["nvmlShutdown"] == 1 }, func() any { return sim.Calls() })
+}
+
+// slowStart is a host whose NVML hangs while it starts.
+func slowStart(t *testing.T) (*simhost.Host, *gpuhost.Host) {
+	t.Helper()
+	sim := simulated(t, "k80x4-352")
+	must.NoError(t, sim.Slow("nvmlInit", time.Hour, -1))
+	host := open(t, sim, func(c *gpuhost.Config) { c.CallLimit = 300 * time.Millisecond })
+	inv := host.Look()
+	must.StrContains(t, inv.Reason, "NVML does not answer (")
+	must.SliceEmpty(t, inv.GPUs)
+	return sim, host
+}
+
 // TestSkipped: a GPU without an identity is left out, the rest keep their indexes
 // (nvidia-docker-v1 D7).
 func TestSkipped(t *testing.T) {

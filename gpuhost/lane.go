@@ -18,6 +18,7 @@ const callLimit = 2 * time.Second
 // has come back: other lanes go on, and at most one thread hangs in each.
 type lane struct {
 	limit time.Duration
+	freed func() // called when a batch that was given up has ended; may be nil
 
 	mu    sync.Mutex    // guards everything below
 	done  chan struct{} // closed when the running batch ends; nil when none runs
@@ -38,6 +39,8 @@ type caller struct {
 	nvml  *nvml
 	lane  *lane
 	fault error // concerns the whole GPU; every further call returns it
+	// patient: its batch goes on when it was given up.
+	patient bool
 }
 
 // errGivenUp ends a batch whose lane was given up while it hung.
@@ -70,9 +73,13 @@ func (l *lane) enter() error {
 // leave frees the lane when a batch ended, hung or not.
 func (l *lane) leave() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	late := l.hung != nil
 	close(l.done)
 	l.done, l.call, l.hung = nil, "", nil
+	l.mu.Unlock()
+	if late && l.freed != nil {
+		l.freed()
+	}
 }
 
 // begin notes that a call starts.
@@ -117,4 +124,22 @@ func (l *lane) stuck() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hung != nil
+}
+
+// begin notes that a call starts, unless the caller was given up and minds that.
+func (c *caller) begin(call string) error {
+	err := c.lane.begin(call)
+	if c.patient {
+		return nil
+	}
+	return err
+}
+
+// end notes that the call came back, as begin does.
+func (c *caller) end() error {
+	err := c.lane.end()
+	if c.patient {
+		return nil
+	}
+	return err
 }

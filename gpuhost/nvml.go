@@ -93,11 +93,11 @@ func (c *caller) call(fn function, args ...uintptr) error {
 	if s.address == 0 {
 		return &Error{Call: s.name, Code: CodeFunctionNotFound}
 	}
-	if err := c.lane.begin(s.name); err != nil {
+	if err := c.begin(s.name); err != nil {
 		return c.failed(err)
 	}
 	code, _, _ := purego.SyscallN(s.address, args...)
-	if err := c.lane.end(); err != nil {
+	if err := c.end(); err != nil {
 		return c.failed(err)
 	}
 	if Code(uint32(code)) == 0 {

@@ -4,8 +4,6 @@
 package gpuhost
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"unsafe"
 )
@@ -41,44 +39,6 @@ type gpuSlot struct {
 
 // vacate forgets the GPU of a slot, but for its identity: another one has its place.
 func (s *gpuSlot) vacate() { s.handle, s.vitals, s.last = 0, vitals{}, nil }
-
-// open loads and initialises the library. The error is the inventory's Reason.
-func (h *Host) open(now stamp, path string) (*session, error) {
-	type opened struct {
-		nvml   *nvml
-		driver Driver
-	}
-	result, err := onLane(h.hostLane, nil, func(c *caller) (opened, error) {
-		n, err := c.load(path)
-		if err != nil {
-			return opened{}, fmt.Errorf("NVML library %q is not usable: %w", path, err)
-		}
-		c.nvml = n
-		driver, err := initialise(c, now)
-		if err != nil {
-			if !isFault(err) {
-				err = errors.Join(err, n.close())
-			}
-			return opened{}, err
-		}
-		driver.Library = path
-		return opened{n, driver}, nil
-	})
-	if err != nil {
-		return nil, h.explain(err, now, path)
-	}
-	h.reportSymbols(result.nvml, result.driver.Version)
-	return &session{nvml: result.nvml, stamp: now, driver: result.driver}, nil
-}
-
-// load loads a library, which counts as a call: its file system may hang.
-func (c *caller) load(path string) (*nvml, error) {
-	if err := c.lane.begin("dlopen"); err != nil {
-		return nil, err
-	}
-	n, err := loadNVML(path)
-	return n, errors.Join(err, c.lane.end())
-}
 
 // end shuts the session's library down. With a call still hanging in it nothing
 // can be done but to leave it alone.
