@@ -171,6 +171,9 @@ func TestHostOf(t *testing.T) {
 	host, missing := hostOf(inv)
 	must.Eq(t, "", missing)
 	must.Eq(t, compat.Host{Driver: "352.39", CUDA: "7.5", GPUs: []compat.GPU{{ID: "GPU-a", Arch: "3.7", Brand: "tesla"}, {ID: "GPU-b"}}}, host)
+	inv.Driver.CUDAFromTable = true
+	host, _ = hostOf(inv)
+	must.Eq(t, "", host.CUDA, must.Sprint("compat says itself that it takes it from the table"))
 	_, missing = hostOf(&gpuhost.Inventory{Reason: "no driver is loaded"})
 	must.Eq(t, "no driver is loaded", missing)
 	_, missing = hostOf(&gpuhost.Inventory{})

@@ -60,7 +60,7 @@ func (c *check) host(ctx context.Context) (host compat.Host, missing string, err
 
 // hostOf takes from an inventory what decides.
 func hostOf(inv *gpuhost.Inventory) (host compat.Host, missing string) {
-	host = compat.Host{Driver: inv.Driver.Version, CUDA: inv.Driver.CUDA.String()}
+	host = compat.Host{Driver: inv.Driver.Version, CUDA: inv.Driver.ReportedCUDA()}
 	for i := range inv.GPUs {
 		g := compat.GPU{ID: inv.GPUs[i].UUID}
 		if cc := inv.GPUs[i].ComputeCapability; cc != nil {

@@ -24,7 +24,7 @@ func checkCount(want *int, got int) error {
 
 // compatHost tells compat what the task would run on.
 func (g *grant) compatHost() compat.Host {
-	h := compat.Host{Driver: g.Driver.Version, CUDA: g.Driver.CUDA.String()}
+	h := compat.Host{Driver: g.Driver.Version, CUDA: g.Driver.ReportedCUDA()}
 	for _, d := range g.Devices {
 		gpu := compat.GPU{ID: d.UUID}
 		if cc := d.GPU.ComputeCapability; cc != nil {

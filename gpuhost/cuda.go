@@ -3,11 +3,6 @@
 
 package gpuhost
 
-import (
-	"strconv"
-	"strings"
-)
-
 // architecture names the GPU family of a compute capability; nil when unknown.
 func architecture(cc ComputeCapability) *string {
 	name := ""
@@ -75,47 +70,4 @@ func cudaVersionOf(n int) CUDAVersion {
 		return CUDAVersion{}
 	}
 	return CUDAVersion{Major: n / 1000, Minor: n % 1000 / 10}
-}
-
-// driverCUDA lists the driver with which each CUDA version came: branch, minor
-// release, and what a driver from there on supports (cuda-compat §4), newest
-// first. Branch 361 already reports 8.0; 384 before 384.81 too.
-var driverCUDA = []struct {
-	branch, release int
-	cuda            CUDAVersion
-}{
-	{615, 0, CUDAVersion{13, 4}}, {610, 0, CUDAVersion{13, 3}}, {595, 0, CUDAVersion{13, 2}},
-	{590, 0, CUDAVersion{13, 1}}, {580, 0, CUDAVersion{13, 0}}, {575, 0, CUDAVersion{12, 9}},
-	{570, 0, CUDAVersion{12, 8}}, {565, 0, CUDAVersion{12, 7}}, {560, 0, CUDAVersion{12, 6}},
-	{555, 0, CUDAVersion{12, 5}}, {550, 0, CUDAVersion{12, 4}}, {545, 0, CUDAVersion{12, 3}},
-	{535, 0, CUDAVersion{12, 2}}, {530, 0, CUDAVersion{12, 1}}, {525, 0, CUDAVersion{12, 0}},
-	{520, 0, CUDAVersion{11, 8}}, {515, 0, CUDAVersion{11, 7}}, {510, 0, CUDAVersion{11, 6}},
-	{495, 0, CUDAVersion{11, 5}}, {470, 0, CUDAVersion{11, 4}}, {465, 0, CUDAVersion{11, 3}},
-	{460, 0, CUDAVersion{11, 2}}, {455, 0, CUDAVersion{11, 1}}, {450, 0, CUDAVersion{11, 0}},
-	{440, 0, CUDAVersion{10, 2}}, {418, 0, CUDAVersion{10, 1}}, {410, 0, CUDAVersion{10, 0}},
-	{396, 0, CUDAVersion{9, 2}}, {387, 0, CUDAVersion{9, 1}}, {384, 81, CUDAVersion{9, 0}},
-	{361, 0, CUDAVersion{8, 0}}, {352, 0, CUDAVersion{7, 5}}, {346, 0, CUDAVersion{7, 0}},
-	{340, 0, CUDAVersion{6, 5}},
-}
-
-// cudaByDriver tells the CUDA version that a driver supports by its branch; zero
-// for drivers older than the table and for text that is no version. It is the
-// last resort: what the driver itself reports always wins.
-func cudaByDriver(version string) CUDAVersion {
-	major, rest, _ := strings.Cut(version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	branch, err := strconv.Atoi(major)
-	if err != nil {
-		return CUDAVersion{}
-	}
-	release, err := strconv.Atoi(minor)
-	if err != nil {
-		release = 0
-	}
-	for _, row := range driverCUDA {
-		if branch > row.branch || branch == row.branch && release >= row.release {
-			return row.cuda
-		}
-	}
-	return CUDAVersion{}
 }

@@ -73,6 +73,7 @@ func (h *Host) addCUDA(inventory *Inventory) {
 	}
 	if inventory.Driver.CUDA.IsZero() {
 		inventory.Driver.CUDA = cudaByDriver(inventory.Driver.Version)
+		inventory.Driver.CUDAFromTable = !inventory.Driver.CUDA.IsZero()
 	}
 	if report == nil {
 		return

@@ -30,6 +30,8 @@ type Driver struct {
 	// CUDA is the newest CUDA version the driver supports (NVML, else the table
 	// by driver branch); zero when neither tells.
 	CUDA CUDAVersion
+	// CUDAFromTable: the driver did not report CUDA.
+	CUDAFromTable bool
 	// KernelVersion is the loaded kernel module's version from
 	// /proc/driver/nvidia/version; empty when unreadable.
 	KernelVersion string
@@ -43,6 +45,15 @@ type Driver struct {
 	// CUDAErr tells why the driver did not tell its CUDA version itself; CUDA
 	// may still hold the table's. Nil when it answered or has no such query.
 	CUDAErr error
+}
+
+// ReportedCUDA is the newest CUDA version that the driver itself says it supports;
+// empty where it says none and CUDA is from the table or unknown.
+func (d *Driver) ReportedCUDA() string {
+	if d.CUDAFromTable {
+		return ""
+	}
+	return d.CUDA.String()
 }
 
 // CUDAVersion is a CUDA release; the zero value means unknown.

@@ -559,3 +559,34 @@ func TestVersionsFail(t *testing.T) {
 	must.NoError(t, sim.Fail("nvmlSystemGetDriverVersion", 0, -1))
 	inventory(t, host, func(i *gpuhost.Inventory) bool { return i.Driver.Version == "352.39" && i.Driver.VersionErr == nil })
 }
+
+// TestCUDAVersion_source: it is told whether the driver reports its CUDA version or
+// our table has it; a CUDA that does not start reports it too (cases CMP-01).
+func TestCUDAVersion_source(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change    func(*simhost.Host) error
+		fromTable bool
+	}{
+		"libcuda":      {func(*simhost.Host) error { return nil }, false},
+		"cuInit fails": {everyGPU("cuInit", 999), false},
+		"no libcuda": {func(s *simhost.Host) error {
+			return os.Remove(filepath.Join(s.Root(), "usr/lib/x86_64-linux-gnu/libcuda.so.352.39"))
+		}, true},
+		"version fails": {everyGPU("cuDriverGetVersion", 999), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim := simulated(t, "k80x4-352")
+			must.NoError(t, tc.change(sim))
+			driver := open(t, sim).Look().Driver
+			must.Eq(t, "7.5", driver.CUDA.String())
+			must.Eq(t, tc.fromTable, driver.CUDAFromTable)
+			want := "7.5"
+			if tc.fromTable {
+				want = ""
+			}
+			must.Eq(t, want, driver.ReportedCUDA())
+		})
+	}
+}

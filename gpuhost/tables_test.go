@@ -6,9 +6,13 @@ package gpuhost
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/compat"
 )
 
 func number(n uint64) *uint64 { return &n }
@@ -86,9 +90,31 @@ func TestCUDAByDriver(t *testing.T) {
 		"384.59": "8.0", "384.81": "9.0", "387.26": "9.1", "390.157": "9.1", "396.26": "9.2", "410.48": "10.0",
 		"415.27": "10.0", "418.226.00": "10.1", "440.33": "10.2", "450.248.02": "11.0", "470.256.02": "11.4",
 		"535.261.03": "12.2", "550.163.01": "12.4", "565.57.01": "12.7", "570.26": "12.8", "580.95.05": "13.0",
-		"700.1": "13.4", "304.131": "", "": "", "text": "",
+		"450.36.06": "11.0", "450.36": "10.2", "352.21": "7.0", "615": "13.4", "700.1": "", "304.131": "", "": "", "text": "",
 	} {
 		t.Run(driver, func(t *testing.T) { must.Eq(t, want, cudaByDriver(driver).String()) })
+	}
+}
+
+// TestCUDAByDriver_compat: what decides whether an image may run takes the same CUDA
+// version from its table as what we tell (cases CMP-01).
+func TestCUDAByDriver_compat(t *testing.T) {
+	drivers := []string{"304.131", "340.28", "361.48", "375.66", "384.59", "390.157", "415.27", "430.64", "565.57.01", "616.1", "700.1"}
+	for _, row := range driverCUDA {
+		before := slices.Clone(row.driver)
+		before[len(before)-1]--
+		for _, numbers := range [][]int{row.driver, before, append(slices.Clone(row.driver), 1)} {
+			drivers = append(drivers, strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), "."), "[]"))
+		}
+	}
+	image := compat.Metadata{Env: map[string]string{compat.EnvCUDAVersion: "99.0"}}
+	for _, driver := range drivers {
+		decision := compat.Decide("image", image, compat.Host{Driver: driver, GPUs: []compat.GPU{{}}}, compat.Policy{})
+		want := "cannot determine the CUDA version of driver " + driver
+		if cuda := cudaByDriver(driver).String(); cuda != "" {
+			want = "this node's driver " + driver + " supports CUDA " + cuda + ";"
+		}
+		must.StrContains(t, decision.Reason, want)
 	}
 }
 
