@@ -168,6 +168,31 @@ func TestUnloadAndLoad(t *testing.T) {
 	inventory(t, host, func(i *gpuhost.Inventory) bool { return i.Reason != "" && len(i.GPUs) == 0 })
 }
 
+// TestNotYet: a driver that is not complete, or has no GPU yet, is asked again until it
+// has (cases DEV-19).
+func TestNotYet(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		before, after func(*simhost.Host) error
+		want          string
+	}{
+		"library not found": {everyGPU("nvmlInit", 12), (*simhost.Host).ClearFaults, "NVML cannot be used: nvmlInit_v2: NVML library not found (code 12)"},
+		"no GPU":            {emptyBus, fullBus, "driver 352.39 finds no GPU"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim := simulated(t, "k80x4-352")
+			must.NoError(t, tc.before(sim))
+			host := open(t, sim)
+			for range 2 {
+				must.StrHasPrefix(t, tc.want, host.Look().Reason)
+			}
+			must.NoError(t, tc.after(sim))
+			must.Len(t, 4, inventory(t, host, unhealthy()).GPUs)
+		})
+	}
+}
+
 // TestUpgrade: another driver takes over in the same process.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
@@ -282,6 +307,24 @@ func TestRecovery(t *testing.T) {
 		inventory(t, host, unhealthy())
 		must.GreaterEq(t, time.Second, time.Since(lost))
 	})
+}
+
+// TestRecovery_memory: a GPU that had a fault has to tell its memory before it is
+// trusted again (cases DEV-15).
+func TestRecovery_memory(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	host := open(t, sim)
+	host.Look()
+	must.NoError(t, sim.Lose(0))
+	must.True(t, unhealthy(0)(host.Look()))
+	must.NoError(t, sim.Fail("nvmlDeviceGetMemoryInfo", 999, 0))
+	must.NoError(t, sim.Restore(0))
+	for range 3 {
+		must.Eq(t, "unknown error (code 999) at 0000:06:00.0", host.Look().GPUs[0].Unhealthy)
+	}
+	must.NoError(t, sim.ClearFaults())
+	inventory(t, host, unhealthy())
 }
 
 // TestUnsupportedProperties: what a card does not tell is nil and removes nothing.
@@ -543,6 +586,28 @@ func TestInvisible(t *testing.T) {
 
 	must.NoError(t, sim.Set(1, map[string]string{"present": "true"}))
 	inventory(t, host, func(i *gpuhost.Inventory) bool { return len(i.GPUs) == 4 && unhealthy()(i) })
+}
+
+// TestRemoved: a card that is taken off the PCI bus is gone, and there again when it is
+// put back, without a restart (cases DEV-18).
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "k80x4-352")
+	host := open(t, sim)
+	before := host.Look()
+	function := filepath.Join(sim.Root(), "sys/bus/pci/devices/0000:07:00.0")
+	away := filepath.Join(t.TempDir(), "0000:07:00.0")
+	must.NoError(t, os.Rename(function, away))
+	must.NoError(t, sim.Set(1, map[string]string{"present": "false"}))
+	now := host.Look()
+	must.Len(t, 3, now.GPUs)
+	must.True(t, unhealthy()(now))
+	must.SliceEmpty(t, now.Skipped)
+	must.Eq(t, before.GPUs[2].UUID, now.GPUs[1].UUID)
+
+	must.NoError(t, os.Rename(away, function))
+	must.NoError(t, sim.Set(1, map[string]string{"present": "true"}))
+	must.Eq(t, before.GPUs[1].UUID, inventory(t, host, func(i *gpuhost.Inventory) bool { return len(i.GPUs) == 4 }).GPUs[1].UUID)
 }
 
 // TestVersionsFail: a driver that does not tell its version works otherwise, and

@@ -4,15 +4,13 @@
 package gpuhost_test
 
 import (
-	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/shoenig/test/must"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
@@ -23,10 +21,10 @@ import (
 // next to nothing (cases DEV-01, DEV-02).
 func TestProfile_old340(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	host := open(t, simulated(t, "old-340"), func(c *gpuhost.Config) {
-		c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Info})
-	})
+	var log lines
+	sim := simulated(t, "old-340")
+	must.NoError(t, sim.Set(0, map[string]string{"processes": "4711:64MiB:python"}))
+	host := open(t, sim, logging(&log))
 	inv := host.Inventory(context.Background())
 	must.Eq(t, "", inv.Reason)
 	must.Len(t, 1, inv.GPUs)
@@ -40,8 +38,7 @@ func TestProfile_old340(t *testing.T) {
 	must.NoError(t, now.GPUs[0].Err)
 	must.Eq(t, 54, value(t, now.GPUs[0].TemperatureCelsius))
 	must.Nil(t, now.GPUs[0].Processes)
-	must.StrContains(t, log.String(), "nvmlDeviceGetBAR1MemoryInfo")
-	must.Eq(t, 1, strings.Count(log.String(), "lacks functions"))
+	must.Len(t, 1, log.with("lacks functions", "nvmlDeviceGetBAR1MemoryInfo"))
 }
 
 // TestProfile_gh200: no BAR1 aperture is no fault (cases DEV-05).
@@ -63,20 +60,18 @@ func TestProfile_gh200(t *testing.T) {
 func TestProfile_gb10(t *testing.T) {
 	t.Parallel()
 	sim := simulated(t, "gb10-580")
-	path := filepath.Join(sim.Root(), "proc/meminfo")
-	if !exists(path) {
-		must.NoError(t, os.WriteFile(path, []byte("MemTotal: 125489508 kB\nMemFree: 1 kB\nMemAvailable: 100391606 kB\n"), 0o600))
-	}
+	const meminfo = "MemTotal: 125489508 kB\nMemFree: 1 kB\nMemAvailable: 100391606 kB\n"
+	must.NoError(t, os.WriteFile(filepath.Join(sim.Root(), "proc/meminfo"), []byte(meminfo), 0o600))
 	host := open(t, sim)
 	gpu := host.Inventory(context.Background()).GPUs[0]
 	must.Eq(t, "", gpu.Unhealthy)
 	must.True(t, gpu.UnifiedMemory)
-	must.Greater(t, 1<<30, value(t, gpu.TotalBytes))
+	must.Eq(t, 125489508<<10, value(t, gpu.TotalBytes))
 	must.Nil(t, gpu.PowerLimitMilliwatts)
 	now := host.Readings(context.Background()).GPUs[0]
 	must.NoError(t, now.Err)
 	must.Eq(t, gpu.TotalBytes, now.MemoryTotalBytes)
-	must.Less(t, *now.MemoryTotalBytes, value(t, now.MemoryUsedBytes))
+	must.Eq(t, (125489508-100391606)<<10, value(t, now.MemoryUsedBytes))
 }
 
 // TestProfile_mixed: two models, minors that are not indexes (cases DEV-25).
@@ -201,8 +196,62 @@ func TestXIDs(t *testing.T) {
 	inventory(t, host, func(i *gpuhost.Inventory) bool { return i.Reason != "" })
 	must.NoError(t, sim.Load())
 	inventory(t, host, unhealthy())
+	must.Eq(t, map[uint64]uint64{94: 1, 79: 1}, host.XIDs()[inv.GPUs[1].UUID], must.Sprint("counters outlive the driver"))
 	must.NoError(t, sim.XID(0, 119))
 	inventory(t, host, unhealthy(0))
+}
+
+// TestXIDs_again: a second fatal XID within the quiet time begins it anew and is the
+// reason from then on (cases DEV-15).
+func TestXIDs_again(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100x8-535")
+	host := open(t, sim, func(c *gpuhost.Config) { c.HealthyAfter = time.Hour })
+	changed, stop := host.Watch()
+	defer stop()
+	host.Look()
+	for _, xid := range []int{79, 95} {
+		must.NoError(t, sim.XID(1, xid))
+		<-changed
+		must.StrHasPrefix(t, fmt.Sprintf("Xid %d (", xid), host.Look().GPUs[1].Unhealthy)
+	}
+}
+
+// TestXIDs_memory: of 63 and 64 the state of the memory decides (cases DEV-14).
+func TestXIDs_memory(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "a100x8-535")
+	host := open(t, sim)
+	changed, stop := host.Watch()
+	defer stop()
+	host.Look()
+	must.NoError(t, sim.XID(1, 63))
+	<-changed
+	must.True(t, unhealthy()(host.Look()))
+	must.NoError(t, sim.Set(1, map[string]string{"remapped_pending": "1"}))
+	must.NoError(t, sim.XID(1, 63))
+	<-changed
+	now := host.Look()
+	must.True(t, unhealthy(1)(now))
+	must.StrContains(t, now.GPUs[1].Unhealthy, "row remapping pending")
+}
+
+// TestPowerFallback: where the call tells no power, the field values do: the average,
+// else the present one (cases MET-07).
+func TestPowerFallback(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, "h200x8-570")
+	host := open(t, sim)
+	power := func() uint64 { return value(t, host.Sample().GPUs[0].PowerMilliwatts) }
+	must.Eq(t, 76120, power())
+	must.NoError(t, sim.Fail("nvmlDeviceGetPowerUsage", 3, 0))
+	must.Eq(t, 76000, power())
+	must.NoError(t, sim.Set(0, map[string]string{"power_average_mw": "null"}))
+	must.Eq(t, 76120, power())
+	must.NoError(t, sim.Set(0, map[string]string{"power_usage_mw": "null"}))
+	now := host.Sample().GPUs[0]
+	must.NoError(t, now.Err)
+	must.Nil(t, now.PowerMilliwatts)
 }
 
 // TestXIDs_nvmlFails: that NVML fails as a whole for a moment makes no GPU well

@@ -4,14 +4,11 @@
 package gpuhost_test
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/shoenig/test/must"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
@@ -113,23 +110,21 @@ func TestUnsupportedHost(t *testing.T) {
 		"WSL2, NVML fails":       {map[string]string{"dev/dxg": ""}, everyGPU("nvmlInit", 999), wsl},
 		"Tegra, NVML fails":      {release, everyGPU("nvmlInit", 999), tegra},
 		"Tegra, no driver":       {release, (*simhost.Host).Unload, tegra},
-		"Tegra, no GPU":          {map[string]string{"sys/firmware/devicetree/base/compatible": "nvidia,p3701\x00nvidia,tegra234\x00"}, noGPUsAtAll, tegra},
+		"Tegra, no GPU":          {map[string]string{"sys/firmware/devicetree/base/compatible": "nvidia,p3701\x00nvidia,tegra234\x00"}, emptyBus, tegra},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sim := simulated(t, "k80x4-352")
 			writeAll(t, sim, tc.files)
 			must.NoError(t, tc.change(sim))
-			var log bytes.Buffer
-			host := open(t, sim, func(c *gpuhost.Config) {
-				c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Info})
-			})
+			var log lines
+			host := open(t, sim, logging(&log))
 			for range 3 {
 				inv := host.Look()
 				must.StrHasPrefix(t, tc.want, inv.Reason)
 				must.SliceEmpty(t, inv.GPUs)
 			}
-			must.Eq(t, 1, strings.Count(log.String(), tc.want))
+			must.Len(t, 1, log.with(tc.want))
 		})
 	}
 }
@@ -152,22 +147,28 @@ func everyGPU(call string, code int) func(*simhost.Host) error {
 	return func(s *simhost.Host) error { return s.Fail(call, code, simhost.AllGPUs) }
 }
 
-func noGPUs(s *simhost.Host) error {
+// noGPUs takes all GPUs away from the driver, fourGPUs gives them back.
+func noGPUs(s *simhost.Host) error   { return setPresent(s, "false") }
+func fourGPUs(s *simhost.Host) error { return setPresent(s, "true") }
+
+func setPresent(s *simhost.Host, present string) error {
 	for gpu := range 4 {
-		if err := s.Set(gpu, map[string]string{"present": "false"}); err != nil {
+		if err := s.Set(gpu, map[string]string{"present": present}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// noGPUsAtAll is a machine whose PCI bus has none either.
-func noGPUsAtAll(s *simhost.Host) error {
-	functions, err := filepath.Glob(filepath.Join(s.Root(), "sys/bus/pci/devices/*"))
-	for _, function := range functions {
-		err = errors.Join(err, os.RemoveAll(function))
-	}
-	return errors.Join(err, noGPUs(s))
+// emptyBus takes all GPUs away, from the PCI bus too, fullBus gives them back.
+func emptyBus(s *simhost.Host) error {
+	bus := filepath.Join(s.Root(), "sys/bus/pci/devices")
+	return errors.Join(os.Rename(bus, bus+".away"), os.Mkdir(bus, 0o755), noGPUs(s))
+}
+
+func fullBus(s *simhost.Host) error {
+	bus := filepath.Join(s.Root(), "sys/bus/pci/devices")
+	return errors.Join(os.Remove(bus), os.Rename(bus+".away", bus), fourGPUs(s))
 }
 
 func writeAll(t *testing.T, sim *simhost.Host, files map[string]string) {
