@@ -22,13 +22,13 @@ func (d *Driver) watchGPUs(ctx context.Context, p *parts) {
 	defer stop()
 	tick := time.NewTicker(gpuWatchPeriod)
 	defer tick.Stop()
-	told := map[string]string{} // task id and UUID to reason
+	watch := newGPUWatch()
 	for {
 		select {
 		case <-tick.C:
-			d.checkGPUs(ctx, p, told)
+			d.checkGPUs(ctx, p, watch)
 		case <-changed:
-			d.checkGPUs(ctx, p, told)
+			d.checkGPUs(ctx, p, watch)
 			if nvidiaFactsOf(p.host.Inventory(ctx)) != d.lastNVIDIA() {
 				d.refresh.Now()
 			}
@@ -38,8 +38,34 @@ func (d *Driver) watchGPUs(ctx context.Context, p *parts) {
 	}
 }
 
+// unseenGrace is how long a GPU may be missing that nobody has seen since this
+// process began: after a restart of the agent, NVML may take long to start.
+const unseenGrace = time.Minute
+
+// gpuWatch is what one watch remembers from look to look.
+type gpuWatch struct {
+	begun time.Time
+	seen  map[string]bool   // UUIDs of GPUs and MIG devices that were listed
+	told  map[string]string // task id and UUID to the reason that was told last
+}
+
+func newGPUWatch() *gpuWatch {
+	return &gpuWatch{begun: time.Now(), seen: map[string]bool{}, told: map[string]string{}}
+}
+
+// reason says why a GPU or MIG device must not be used; empty if it is fine, or if
+// it is too early to say.
+func (w *gpuWatch) reason(inv *gpuhost.Inventory, uuid string) string {
+	reason, listed := unhealthy(inv, uuid)
+	w.seen[uuid] = w.seen[uuid] || listed
+	if !w.seen[uuid] && time.Since(w.begun) < unseenGrace {
+		return ""
+	}
+	return reason
+}
+
 // checkGPUs looks once. A reason is told once for each task and GPU.
-func (d *Driver) checkGPUs(ctx context.Context, p *parts, told map[string]string) {
+func (d *Driver) checkGPUs(ctx context.Context, p *parts, watch *gpuWatch) {
 	var watched []*task
 	for _, t := range d.tasks.All() {
 		if len(t.state.GPUs) > 0 && !t.exited() && t.state.OnUnhealthy != config.OnUnhealthyIgnore {
@@ -47,18 +73,18 @@ func (d *Driver) checkGPUs(ctx context.Context, p *parts, told map[string]string
 		}
 	}
 	if len(watched) == 0 {
-		clear(told)
+		clear(watch.told)
 		return
 	}
 	inv := p.host.Inventory(ctx)
 	for _, t := range watched {
 		for uuid := range devicesOf(t.state.GPUs) {
-			reason := unhealthy(inv, uuid)
+			reason := watch.reason(inv, uuid)
 			key := t.cfg.ID + " " + uuid
-			if reason == told[key] {
+			if reason == watch.told[key] {
 				continue
 			}
-			told[key] = reason
+			watch.told[key] = reason
 			if reason != "" {
 				d.onUnhealthy(p, t, uuid, reason)
 			}
@@ -66,23 +92,24 @@ func (d *Driver) checkGPUs(ctx context.Context, p *parts, told map[string]string
 	}
 }
 
-// unhealthy says why a GPU or MIG device must not be used; empty if it is fine.
-func unhealthy(inv *gpuhost.Inventory, uuid string) string {
+// unhealthy says why a GPU or MIG device must not be used, empty if it is fine, and
+// whether the host lists it.
+func unhealthy(inv *gpuhost.Inventory, uuid string) (reason string, listed bool) {
 	for i := range inv.GPUs {
 		g := &inv.GPUs[i]
 		if g.UUID == uuid {
-			return g.Unhealthy
+			return g.Unhealthy, true
 		}
 		for _, m := range g.MIGDevices {
 			if m.UUID == uuid {
-				return g.Unhealthy
+				return g.Unhealthy, true
 			}
 		}
 	}
 	if inv.Reason != "" {
-		return inv.Reason
+		return inv.Reason, false
 	}
-	return "it is not on this node any more"
+	return "it is not on this node any more", false
 }
 
 // onUnhealthy does what the job asked for.

@@ -161,9 +161,9 @@ func TestUnhealthyGPU(t *testing.T) {
 			must.NoError(t, err)
 			events := b.driver.events.Subscribe(t.Context())
 			b.host.change(func(h *fakeHost) { h.inv.GPUs[0].Unhealthy = "XID 79: fell off the bus" })
-			told := map[string]string{}
-			b.driver.checkGPUs(t.Context(), p, told)
-			b.driver.checkGPUs(t.Context(), p, told)
+			watch := newGPUWatch()
+			b.driver.checkGPUs(t.Context(), p, watch)
+			b.driver.checkGPUs(t.Context(), p, watch)
 			if tc.event {
 				must.Eq(t, "GPU GPU-a is unhealthy: XID 79: fell off the bus", (<-events).Message)
 			}
@@ -182,13 +182,27 @@ func TestUnhealthyGPU(t *testing.T) {
 
 func TestUnhealthyReasons(t *testing.T) {
 	inv := twoGPUs().Inventory(t.Context())
-	must.Eq(t, "", unhealthy(inv, "GPU-a"))
-	must.Eq(t, "", unhealthy(inv, "MIG-c"))
-	must.StrContains(t, unhealthy(inv, "GPU-x"), "not on this node any more")
+	late := newGPUWatch()
+	late.begun = time.Now().Add(-unseenGrace)
+	must.Eq(t, "", late.reason(inv, "GPU-a"))
+	must.Eq(t, "", late.reason(inv, "MIG-c"))
+	must.StrContains(t, late.reason(inv, "GPU-x"), "not on this node any more")
 	inv.GPUs[1].Unhealthy = "GPU is lost (code 15)"
-	must.Eq(t, "GPU is lost (code 15)", unhealthy(inv, "MIG-c"))
+	must.Eq(t, "GPU is lost (code 15)", late.reason(inv, "MIG-c"))
 	inv.Reason = "driver unloaded"
-	must.Eq(t, "driver unloaded", unhealthy(inv, "GPU-x"))
+	must.Eq(t, "driver unloaded", late.reason(inv, "GPU-x"))
+}
+
+// TestUnhealthyReasons_start: after a restart of the agent, a host that has not told
+// of a GPU yet is no reason to end the task that has it; what it tells is.
+func TestUnhealthyReasons_start(t *testing.T) {
+	watch := newGPUWatch()
+	must.Eq(t, "", watch.reason(&gpuhost.Inventory{Reason: "the driver has not answered yet"}, "GPU-a"))
+	inv := twoGPUs().Inventory(t.Context())
+	must.Eq(t, "", watch.reason(inv, "GPU-a"))
+	must.Eq(t, "driver unloaded", watch.reason(&gpuhost.Inventory{Reason: "driver unloaded"}, "GPU-a"))
+	inv.GPUs[1].Unhealthy = "GPU is lost (code 15)"
+	must.Eq(t, "GPU is lost (code 15)", watch.reason(inv, "GPU-b"))
 }
 
 func TestForeignProcesses(t *testing.T) {
