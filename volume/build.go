@@ -52,7 +52,7 @@ func (s *Store) build(p *plan) (m *Manifest, err error) {
 // fill makes everything that the plan names, durably.
 func (s *Store) fill(tree string, p *plan) (*Manifest, error) {
 	m := &Manifest{
-		Format: manifestFormat, Version: p.version, Capabilities: s.caps.names(),
+		Format: manifestFormat, Version: p.version, Capabilities: s.caps.names(), Labelled: s.cloner.label != nil,
 		Files: []ManifestFile{}, Links: []ManifestLink{}, Missing: append([]string{}, p.missing...),
 	}
 	dirs := append([]string{"."}, p.dirs()...)

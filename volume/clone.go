@@ -37,6 +37,9 @@ type cloner struct {
 	label func(f *os.File) error
 }
 
+// links says whether a file of a tree may be the host's own inode.
+func (c cloner) links() bool { return c.link && c.files != FilesCopy }
+
 // place makes dst, which must not exist, from src.
 func (c cloner) place(src, dst string) (Method, error) {
 	fi, err := os.Lstat(src)
@@ -46,7 +49,7 @@ func (c cloner) place(src, dst string) (Method, error) {
 	if !fi.Mode().IsRegular() {
 		return "", fmt.Errorf("driver file %q is %v, not a regular file; reinstall the driver", src, fi.Mode())
 	}
-	if c.files != FilesCopy && c.link {
+	if c.links() {
 		err := linkable(fi)
 		if err == nil {
 			err = os.Link(src, dst)

@@ -33,6 +33,8 @@ type Config struct {
 	Files        Files        // default FilesAuto
 	Capabilities []string     // what the volume holds; default ["all"]
 	Logger       hclog.Logger // default: no log
+
+	enforceFile string // tells whether SELinux is enforcing; default defaultEnforceFile
 }
 
 // withDefaults fills what is not set.
@@ -48,6 +50,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
+	}
+	if c.enforceFile == "" {
+		c.enforceFile = defaultEnforceFile
 	}
 	return c
 }

@@ -101,15 +101,33 @@ func (s *Store) intact(version string) error {
 	if s.caps&^have != 0 {
 		return fmt.Errorf("driver volume lacks the capabilities %q", (s.caps &^ have).names())
 	}
-	if s.cloner.files == FilesCopy && m.Linked() {
-		return errors.New(`driver volume has hard links although volume_files is "copy"`)
+	if err := s.cloner.wouldMake(m); err != nil {
+		return err
 	}
 	return m.verify(s.tree(version))
 }
 
+// wouldMake is nil when the files of a volume are made as this host wants them.
+// That changes while a volume lives: an option is set, SELinux becomes enforcing.
+func (c cloner) wouldMake(m *Manifest) error {
+	switch {
+	case m.Linked() && c.files == FilesCopy:
+		return errors.New(`driver volume has hard links although volume_files is "copy"`)
+	case m.Linked() && !c.links():
+		return errors.New("driver volume has hard links, which containers may not read while SELinux is enforcing")
+	case !m.Labelled && c.label != nil:
+		return errors.New("driver volume has no SELinux labels, so containers may not read it")
+	}
+	return nil
+}
+
 // adopt takes over a tree without a manifest, which nvidia-docker v1 or a
-// restored backup left, if it is what we would build.
+// restored backup left, if it is what we would build: without labels and of hard
+// links, which alone prove that the content is the driver's.
 func (s *Store) adopt(p *plan) bool {
+	if !s.cloner.links() || s.cloner.label != nil {
+		return false
+	}
 	if _, err := s.Manifest(p.version); !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
@@ -117,8 +135,8 @@ func (s *Store) adopt(p *plan) bool {
 	for _, f := range p.files {
 		source, err := os.Stat(f.source)
 		tree, err2 := os.Lstat(filepath.Join(s.tree(p.version), f.name))
-		if err != nil || err2 != nil || !os.SameFile(source, tree) || s.cloner.files == FilesCopy {
-			return false // only hard links prove that the content is the driver's
+		if err != nil || err2 != nil || !os.SameFile(source, tree) {
+			return false
 		}
 		m.Files = append(m.Files, ManifestFile{Name: f.name, Size: tree.Size(), Source: f.source, Capability: f.capability, Method: MethodLink, Mode: tree.Mode(), ModTime: tree.ModTime()})
 	}

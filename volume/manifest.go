@@ -21,6 +21,7 @@ type Manifest struct {
 	Format       int            `json:"format"`
 	Version      string         `json:"version"`
 	Capabilities []string       `json:"capabilities"`
+	Labelled     bool           `json:"labelled,omitempty"` // with the label that SELinux lets containers read
 	Files        []ManifestFile `json:"files"`
 	Links        []ManifestLink `json:"links"`
 	Missing      []string       `json:"missing"` // what the driver would have but the host lacks

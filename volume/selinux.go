@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	selinuxEnforceFile = "/sys/fs/selinux/enforce"
+	defaultEnforceFile = "/sys/fs/selinux/enforce"
 	selinuxAttribute   = "security.selinux"
 	// containerLabel lets every container read and execute a file.
 	containerLabel = "system_u:object_r:container_file_t:s0"
@@ -21,8 +21,8 @@ const (
 // selinuxEnforcing says whether the label of a file decides who may read it.
 // Then volumes are copied and labelled: a hard link shares the label of the
 // host's driver file, which containers may not read and we may not change (VOL-11).
-func selinuxEnforcing() bool {
-	state, err := os.ReadFile(selinuxEnforceFile)
+func selinuxEnforcing(enforceFile string) bool {
+	state, err := os.ReadFile(enforceFile)
 	return err == nil && bytes.Equal(bytes.TrimSpace(state), []byte("1"))
 }
 

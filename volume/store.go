@@ -78,7 +78,7 @@ func NewStore(cfg Config, host Host) (*Store, error) {
 		turn:   make(chan struct{}, 1),
 	}
 	s.state = filepath.Join(filepath.Dir(s.dir), "."+filepath.Base(s.dir)+".state")
-	if selinuxEnforcing() {
+	if selinuxEnforcing(cfg.enforceFile) {
 		s.cloner.link = cfg.Files == FilesLink
 		s.cloner.label = labelForContainers
 	}
