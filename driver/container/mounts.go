@@ -89,10 +89,15 @@ func bind(in *Input, source, target, mode string) string {
 	if label := in.Plugin.Volumes.SELinuxLabel; label != "" && !slices.Contains(modes, "z") && !slices.Contains(modes, "Z") {
 		modes = append(modes, label)
 	}
-	if len(modes) == 0 {
+	return plainBind(source, target, strings.Join(modes, ","))
+}
+
+// plainBind is an entry of Binds as it is asked for.
+func plainBind(source, target, mode string) string {
+	if mode == "" {
 		return source + ":" + target
 	}
-	return source + ":" + target + ":" + strings.Join(modes, ",")
+	return source + ":" + target + ":" + mode
 }
 
 // nomadMounts are host volumes, CSI volumes and device mounts (task-driver CC-18).

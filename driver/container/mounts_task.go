@@ -41,7 +41,7 @@ func volumeBinds(in *Input) ([]string, findings) {
 			source = checkedSource(in, &f, option, "volumes are not enabled; cannot mount host paths", v.Source)
 		}
 		checkTarget(in, &f, option, v.Target)
-		binds = append(binds, bind(in, source, v.Target, v.Mode))
+		binds = append(binds, labelledBind(in, &f, option, source, v))
 	}
 	return binds, f
 }

@@ -42,6 +42,12 @@ func TestMounts_Standard(t *testing.T) {
 func TestMounts_Volumes(t *testing.T) {
 	t.Parallel()
 	const off = "volumes are not enabled; cannot mount host paths"
+	const volumeDriver = "volume_driver = \"nvidia-docker\"\n"
+	volumes, link := filepath.Join(t.TempDir(), "volumes"), filepath.Join(t.TempDir(), "link")
+	must.NoError(t, os.Symlink(filepath.Join(volumes, "nvidia_driver"), link))
+	place := func(in *Input, text string) string {
+		return strings.NewReplacer("VOLUMES", volumes, "LINK", link).Replace(allocPath(in, text))
+	}
 	for _, tc := range []struct {
 		name, options, selinux, want string
 		enabled                      bool
@@ -61,17 +67,33 @@ func TestMounts_Volumes(t *testing.T) {
 		{name: "selinux, the job's own", options: `volumes = ["data:/data:z"]`, selinux: "Z", want: "ALLOC/web/data:/data:z"},
 		{name: "selinux, the job's own private one", options: `volumes = ["data:/data:Z,ro"]`, selinux: "z", want: "ALLOC/web/data:/data:Z,ro"},
 		{name: "selinux twice", options: `volumes = ["data:/data:ro,z"]`, selinux: "z", want: "ALLOC/web/data:/data:ro,z"},
+		{name: "another driver's volume", options: "volume_driver = \"pxd\"\nvolumes = [\"nvidia:/data:z\"]", enabled: true, want: "nvidia:/data:z"},
+		// A driver volume is never relabelled (cases VOL-11).
+		{name: "driver volume", options: volumeDriver + "volumes = [\"nvidia_driver_352.39:/usr/local/nvidia:ro\"]", enabled: true, selinux: "z",
+			want: "nvidia_driver_352.39:/usr/local/nvidia:ro"},
+		{name: "driver volume, without a mode", options: volumeDriver + "volumes = [\"nvidia_driver_352.39:/data\"]", enabled: true, selinux: "Z",
+			want: "nvidia_driver_352.39:/data"},
+		{name: "driver volume, relabelled", options: volumeDriver + "volumes = [\"nvidia_driver_352.39:/data:ro,z\"]", enabled: true,
+			wantError: `volumes[0]: "nvidia_driver_352.39" shows driver volumes`},
+		{name: "tree", options: `volumes = ["VOLUMES/nvidia_driver/352.39/lib64:/data:ro"]`, enabled: true, selinux: "z",
+			want: "VOLUMES/nvidia_driver/352.39/lib64:/data:ro"},
+		{name: "tree, relabelled", options: `volumes = ["VOLUMES/nvidia_driver/352.39:/data:Z"]`, enabled: true,
+			wantError: "must not be relabelled; leave the mode z or Z out"},
+		{name: "above the trees, relabelled", options: `volumes = ["VOLUMES/..:/data:z"]`, enabled: true, wantError: "must not be relabelled"},
+		{name: "link to a tree, relabelled", options: `volumes = ["LINK/352.39:/data:z"]`, enabled: true, wantError: "must not be relabelled"},
+		{name: "beside the trees", options: `volumes = ["VOLUMES-2/x:/data:z"]`, enabled: true, want: "VOLUMES-2/x:/data:z"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := onDisk(t, newInput(t, ""))
-			in.Options = decodeTask(t, "image = \"x\"\n"+allocPath(in, tc.options))
+			in.Options = decodeTask(t, "image = \"x\"\n"+place(in, tc.options))
+			in.Plugin.GPU.VolumesPath = volumes
 			in.Plugin.Volumes.Enabled, in.Plugin.Volumes.SELinuxLabel = tc.enabled, tc.selinux
 			if tc.wantError != "" {
 				assembleError(t, in, tc.wantError)
 				return
 			}
 			h := assemble(t, in).HostConfig
-			must.Eq(t, allocPath(in, tc.want), h.Binds[3])
+			must.Eq(t, place(in, tc.want), h.Binds[3])
 			must.Eq(t, in.Options.VolumeDriver, h.VolumeDriver)
 		})
 	}
