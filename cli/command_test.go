@@ -198,7 +198,8 @@ func TestVolumeCommands(t *testing.T) {
 	must.DirExists(t, filepath.Join(dir, "nvidia_driver/352.39"))
 }
 
-// The end of serve is clean.
+// serve builds the volume before anybody asks for it (cases VOL-13), and its end is
+// clean.
 func TestServe(t *testing.T) {
 	root, dir := simulated(t), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,9 +211,10 @@ func TestServe(t *testing.T) {
 	}()
 	socket := filepath.Join(dir, "plugins", "nvidia-docker.sock")
 	must.Wait(t, wait.InitialSuccess(wait.BoolFunc(func() bool {
-		_, err := os.Stat(socket)
-		return err == nil
-	}), wait.Timeout(10*time.Second), wait.Gap(5*time.Millisecond)))
+		_, noSocket := os.Stat(socket)
+		_, noTree := os.Stat(filepath.Join(dir, "volumes/nvidia_driver/352.39"))
+		return noSocket == nil && noTree == nil
+	}), wait.Timeout(time.Minute), wait.Gap(5*time.Millisecond)))
 	cancel()
 	must.Eq(t, 0, <-done)
 	must.FileNotExists(t, socket)

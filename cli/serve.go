@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -107,6 +108,8 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	changed, unwatch := host.Watch() // without it no XID event is waited for
+	defer unwatch()
 	if inv := host.Inventory(ctx); inv.Reason != "" {
 		log.Warn("no GPU can be served now; a driver that is loaded later is noticed", "reason", inv.Reason)
 	}
@@ -120,7 +123,10 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return usage(err)
 	}
+	var ahead sync.WaitGroup
+	ahead.Go(func() { buildAhead(ctx, store, changed, log) })
 	server.Wait()
+	ahead.Wait()
 	log.Info("terminated")
 	return nil
 }
