@@ -266,6 +266,29 @@ func TestDoctorWithoutAnything(t *testing.T) {
 	must.Eq(t, "warning", findings[0]["level"])
 }
 
+// Without an option the doctor looks where it was started from, if that is a
+// plugin_dir (cases DEV-32).
+func TestDoctorFindsItsPluginDir(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "gpu-docker")
+	self, err := os.ReadFile("/proc/self/exe")
+	must.NoError(t, err)
+	must.NoError(t, os.WriteFile(program, self, 0o700))
+	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(dir, "docker.sock"))
+	doctor := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), program, append([]string{"--driver-root", dir, "doctor", "-s", dir, "-d", dir, "-l", ""}, args...)...)
+		cmd.Env = append(os.Environ(), programEnv+"=1")
+		out, err := cmd.Output()
+		must.Error(t, err)
+		must.Eq(t, 2, cmd.ProcessState.ExitCode()) // there is no engine
+		return string(out)
+	}
+	must.StrContains(t, doctor(), "ok       Nomad plugins: not looked at")
+	must.StrContains(t, doctor("--plugin-dir", dir), `no "nvidia-gpu" in "`+dir)
+	must.NoError(t, os.Symlink("gpu-docker", filepath.Join(dir, "nvidia-gpu")))
+	must.StrContains(t, doctor(), `ok       Nomad plugins: "`+dir+`" has both`)
+}
+
 // Global flags stand before docker's; docker's own stay untouched.
 func TestRunTakesGlobalFlagsInFront(t *testing.T) {
 	a := &app{}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -20,10 +21,11 @@ import (
 )
 
 const doctorHelp = `Looks at everything that could be wrong, all at once: the NVIDIA driver, each GPU,
-device nodes, driver files, the Docker Engine, the volume driver's socket and the
-files that lead the engine to it, the REST API's port, who may change what is kept
-on disk, the driver volumes, and the containers that still use an earlier driver.
-Each fault comes with its cure. Nothing is changed.
+device nodes, driver files, the plugins in the Nomad agent's plugin_dir, the Docker
+Engine, the volume driver's socket and the files that lead the engine to it, the
+REST API's port, who may change what is kept on disk, the driver volumes, and the
+containers that still use an earlier driver. Each fault comes with its cure. Nothing
+is changed.
 
 Exit codes: 0 all is well, 1 warnings, 2 something is broken.`
 
@@ -35,6 +37,7 @@ type doctorOptions struct {
 	volumeOptions
 	address   string
 	socketDir string
+	pluginDir string
 	asJSON    bool
 }
 
@@ -61,6 +64,7 @@ func newDoctorCommand(a *app) *cobra.Command {
 	f.StringVarP(&o.address, "listen", "l", serve.DefaultAPIAddress, `where the REST API should answer; "" if it is off`)
 	f.StringVarP(&o.path, "volumes-path", "d", volume.DefaultDir, "directory of the driver volumes")
 	f.StringVarP(&o.socketDir, "socket-dir", "s", volume.DefaultSocketDir, `directory of the volume driver's socket; "" if it is off`)
+	f.StringVar(&o.pluginDir, "plugin-dir", "", "plugin_dir of the Nomad agent; default: the directory of this program if both plugins are there")
 	return cmd
 }
 
@@ -79,8 +83,14 @@ func (a *app) examine(ctx context.Context, o *doctorOptions) ([]doctor.Finding, 
 		return nil, err
 	}
 	e := &doctor.Examination{
-		Host: host, Volumes: store, APIAddress: o.address,
+		Host: host, Volumes: store, APIAddress: o.address, PluginDir: o.pluginDir,
 		SocketDir: o.socketDir, SpecDirs: doctor.EngineSpecDirs, StateDirs: []string{volumes, driverStateDir},
+	}
+	if e.Program, err = os.Executable(); err != nil {
+		return nil, fmt.Errorf("cannot tell the file of this program: %w", err)
+	}
+	if e.PluginDir == "" {
+		e.PluginDir = pluginDirOf(e.Program)
 	}
 	engine, err := newEngine()
 	if err != nil {
@@ -90,6 +100,18 @@ func (a *app) examine(ctx context.Context, o *doctorOptions) ([]doctor.Finding, 
 		e.Engine = engine
 	}
 	return e.Run(ctx), nil
+}
+
+// pluginDirOf is the directory of a program if it holds both plugins, as a Nomad
+// agent's plugin_dir does; else empty.
+func pluginDirOf(program string) string {
+	dir := filepath.Dir(program)
+	for _, name := range []string{"gpu-docker", "nvidia-gpu"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return ""
+		}
+	}
+	return dir
 }
 
 func (a *app) printFindings(findings []doctor.Finding, asJSON bool) error {

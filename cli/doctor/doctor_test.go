@@ -115,9 +115,23 @@ func wellScene(t *testing.T) *scene {
 		Host: s.host, Engine: s.engine, Volumes: s.volumes, SocketDir: dir,
 		SpecDirs: []string{filepath.Join(dir, "etc")}, StateDirs: []string{state, filepath.Join(dir, "later")},
 	}
+	s.exam.PluginDir, s.exam.Program = pluginDir(t)
 	s.exam.APIAddress = answering(t, "tcp", "127.0.0.1:0", `{"VolumeDriver":"nvidia-docker"}`)
 	answering(t, "unix", volume.SocketPath(dir), `{"Implements":["VolumeDriver"]}`)
 	return s
+}
+
+// pluginDir is a plugin_dir as it should be, and the program that it holds.
+func pluginDir(t *testing.T) (dir, program string) {
+	t.Helper()
+	dir, program = t.TempDir(), filepath.Join(t.TempDir(), "gpu-docker")
+	for _, path := range []string{program, filepath.Join(dir, "gpu-docker")} { // the one in the directory is a copy
+		must.NoError(t, os.WriteFile(path, []byte("program"), 0o600))
+		must.NoError(t, os.Chmod(path, 0o755))
+	}
+	must.NoError(t, os.Symlink("gpu-docker", filepath.Join(dir, "nvidia-gpu")))
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "nomad-driver-podman"), []byte("another"), 0o600)) // of the same size
+	return dir, program
 }
 
 // answering serves one body for every request.
@@ -140,7 +154,7 @@ func TestAllIsWell(t *testing.T) {
 		must.Eq(t, "", f.Cure)
 	}
 	must.Eq(t, OK, Worst(findings))
-	must.Len(t, 15, findings)
+	must.Len(t, 16, findings)
 }
 
 // What the operator has turned off is not missed.
@@ -149,7 +163,7 @@ func TestTurnedOff(t *testing.T) {
 	s.exam.SocketDir, s.exam.APIAddress = "", ""
 	findings := s.exam.Run(t.Context())
 	must.Eq(t, OK, Worst(findings), must.Sprint(findings))
-	must.Len(t, 13, findings)
+	must.Len(t, 14, findings)
 }
 
 // A registered NVIDIA runtime is a way to GPUs for who may name it, though it is
@@ -268,6 +282,25 @@ func TestFaults(t *testing.T) {
 			s.volumes.list[0] = volume.Volume{Name: "nvidia_driver_470.1", Version: "470.1"}
 			s.engine.listErr = errors.New("timeout")
 		}, Broken, "it does not list its containers: timeout"},
+		// The plugins' installation (cases DEV-32).
+		{"no plugin directory", func(_ *testing.T, s *scene) { s.exam.PluginDir += "/plugins" }, Broken, "plugins: no such file or directory"},
+		{"no plugins", func(t *testing.T, s *scene) { s.exam.PluginDir = t.TempDir() }, Broken, `so the agent has nothing for its block plugin "gpu-docker"`},
+		{"no device plugin", func(t *testing.T, s *scene) { must.NoError(t, os.Remove(s.exam.PluginDir+"/nvidia-gpu")) }, Warning,
+			`so the agent has nothing for its block plugin "nvidia-gpu"`},
+		{"link without its file", func(t *testing.T, s *scene) { must.NoError(t, os.Remove(s.exam.PluginDir+"/gpu-docker")) }, Broken,
+			`/nvidia-gpu" is a link that leads nowhere`},
+		{"not executable", func(t *testing.T, s *scene) { must.NoError(t, os.Chmod(s.exam.PluginDir+"/gpu-docker", 0o644)) }, Broken,
+			`/nvidia-gpu" is not executable, so the agent leaves it out`},
+		{"directory for a plugin", func(t *testing.T, s *scene) {
+			must.NoError(t, os.Remove(s.exam.PluginDir+"/nvidia-gpu"))
+			must.NoError(t, os.Mkdir(s.exam.PluginDir+"/nvidia-gpu", 0o755))
+		}, Broken, `/nvidia-gpu" is drwxr-xr-x, not a program`},
+		{"plugin of another version", func(t *testing.T, s *scene) {
+			must.NoError(t, os.WriteFile(s.exam.PluginDir+"/gpu-docker", []byte("earlier"), 0o600))
+		}, Warning, `/gpu-docker" is another program or version than "`},
+		{"plugin under another name", func(t *testing.T, s *scene) {
+			must.NoError(t, os.Link(s.exam.PluginDir+"/gpu-docker", s.exam.PluginDir+"/gpu-docker-linux-amd64"))
+		}, Warning, `/gpu-docker-linux-amd64" is this program under another name: the block plugin "gpu-docker" does not reach it`},
 		{"volumes unreadable", func(_ *testing.T, s *scene) { s.volumes.err = errors.New("permission denied") }, Broken, "permission denied"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -52,6 +52,10 @@ type Examination struct {
 	StateDirs []string
 	// APIAddress is where the REST API should answer; empty: it is off.
 	APIAddress string
+	// PluginDir is the plugin_dir of the Nomad agent; empty when it is not known.
+	PluginDir string
+	// Program is the file of this program, which both plugins should be.
+	Program string
 }
 
 // partLimit bounds the questions to one part.
@@ -61,7 +65,7 @@ const partLimit = 5 * time.Second
 func (e *Examination) Run(ctx context.Context) []Finding {
 	var all []Finding
 	for _, part := range []func(context.Context) []Finding{
-		e.driver, e.gpus, e.nodes, e.files, e.engine, e.socket, e.specs, e.api, e.stateDirs, e.volumes, e.users,
+		e.driver, e.gpus, e.nodes, e.files, e.plugins, e.engine, e.socket, e.specs, e.api, e.stateDirs, e.volumes, e.users,
 	} {
 		ctx, cancel := context.WithTimeout(ctx, partLimit)
 		all = append(all, part(ctx)...)
