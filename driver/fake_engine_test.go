@@ -46,6 +46,7 @@ type fakeContainer struct {
 	ended    chan struct{} // closed at the end
 	state    engineapi.State
 	sandbox  string
+	mounts   []engineapi.MountPoint
 }
 
 func newFakeEngine() *fakeEngine {
@@ -234,7 +235,7 @@ func (e *fakeEngine) List(_ context.Context, all bool, labels ...string) ([]engi
 	var found []engineapi.Summary
 	for _, c := range e.containers {
 		if (all || c.state.Running) && hasLabels(c.labels, labels) {
-			found = append(found, engineapi.Summary{ID: c.id, Names: []string{"/" + c.name}, Labels: c.labels, Created: c.created.Unix(), State: c.state.Status})
+			found = append(found, engineapi.Summary{ID: c.id, Names: []string{"/" + c.name}, Labels: c.labels, Created: c.created.Unix(), State: c.state.Status, Mounts: c.mounts})
 		}
 	}
 	return found, nil

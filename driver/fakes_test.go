@@ -151,7 +151,7 @@ func (v fakeVolumes) Ensure(context.Context) (*volume.Volume, error) {
 func (v fakeVolumes) List() ([]volume.Volume, error) {
 	var all []volume.Volume
 	for _, version := range append(v.earlier, v.version) {
-		all = append(all, volume.Volume{Name: volume.Name(version), Version: version})
+		all = append(all, volume.Volume{Name: volume.Name(version), Version: version, Mountpoint: "/volumes/nvidia_driver/" + version})
 	}
 	return all, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	engineapi "github.com/docker/docker/api/types/container"
 	"github.com/shoenig/test/must"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
@@ -15,8 +16,8 @@ import (
 	"github.com/gpu-docker/gpu-docker/volume"
 )
 
-// TestCleanVolumes: after driver upgrades only the volumes that a container of
-// ours refers to stay, running or not.
+// TestCleanVolumes: after driver upgrades only the volumes that a container refers to
+// stay, running or not, a task's or somebody else's (cases VOL-04).
 func TestCleanVolumes(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -35,8 +36,10 @@ func TestCleanVolumes(t *testing.T) {
 			var pruned []string
 			cleaned := &parts{
 				config: &cfg, engine: b.engine,
-				volumes: fakeVolumes{version: "535.104.05", earlier: []string{"450.80.02", "470.57.02"}, pruned: &pruned},
+				volumes: fakeVolumes{version: "535.104.05", earlier: []string{"367.57", "384.81", "450.80.02", "470.57.02"}, pruned: &pruned},
 			}
+			b.engine.put("by name", nil, false, time.Now()).mounts = []engineapi.MountPoint{{Name: "nvidia_driver_367.57"}}
+			b.engine.put("by directory", nil, false, time.Now()).mounts = []engineapi.MountPoint{{Source: "/volumes/nvidia_driver/384.81/lib64"}}
 			b.engine.put("stopped", map[string]string{
 				container.LabelDriver: container.DriverName, container.LabelNVIDIADriver: "450.80.02",
 			}, false, time.Now())
