@@ -123,6 +123,9 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return usage(err)
 	}
+	if err := a.tellReady(); err != nil {
+		log.Warn("the service manager does not hear that this program serves", "error", err)
+	}
 	var ahead sync.WaitGroup
 	ahead.Go(func() { buildAhead(ctx, store, changed, log) })
 	server.Wait()
