@@ -67,7 +67,32 @@ func (s *selection) placeData(p *plan) error {
 			p.links = append(p.links, planLink{name: "lib64/nvoptix.bin", target: path.Join("..", shareDir, optixData)})
 		}
 	}
+	s.expectConfigs(p, placed)
 	return nil
+}
+
+// expectConfigs notes where a chosen library has no configuration file at all; its
+// name may be another than the usual one.
+func (s *selection) expectConfigs(p *plan, placed map[string]bool) {
+	dirs := map[string]bool{}
+	for name := range placed {
+		dirs[path.Dir(name)] = true
+	}
+	for _, expected := range expectedConfigs {
+		if branch(s.files.Version) >= expected.since && s.choseLibrary(expected.library) && !dirs[path.Dir(expected.name)] {
+			p.missing = append(p.missing, path.Join(shareDir, expected.name))
+		}
+	}
+}
+
+// choseLibrary says whether the 64-bit library of a stem is in the volume.
+func (s *selection) choseLibrary(stem string) bool {
+	for l := range s.chosen {
+		if found, _, _ := splitLibrary(l.Name); found == stem && l.Bits == 64 {
+			return true
+		}
+	}
+	return false
 }
 
 var libraryPath = regexp.MustCompile(`("library_path"\s*:\s*")/[^"]*/([^"/]+")`)

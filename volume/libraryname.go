@@ -4,6 +4,7 @@
 package volume
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,10 +32,17 @@ func splitLibrary(name string) (stem, suffix string, ok bool) {
 }
 
 // ofV1 says whether a driver version is of nvidia-docker v1's time.
-func ofV1(version string) bool {
-	branch, _, _ := strings.Cut(version, ".")
-	n, err := strconv.Atoi(branch)
-	return err == nil && n <= v1LastBranch
+func ofV1(version string) bool { return branch(version) <= v1LastBranch }
+
+// branch is the number of a driver's branch, 535 of "535.104.05"; a version that is
+// no number counts as the newest.
+func branch(version string) int {
+	first, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(first)
+	if err != nil {
+		return math.MaxInt
+	}
+	return n
 }
 
 // looksNVIDIA says whether a name without a table entry is of NVIDIA's making.

@@ -174,8 +174,11 @@ func (s *selection) pick() error {
 			s.chosen[c.Library] = wanted
 		}
 	}
-	if s.caps&utility != 0 && !s.has("libnvidia-ml.so."+s.files.Version, 64) {
-		s.missing = append(s.missing, "lib64/libnvidia-ml.so."+s.files.Version)
+	for _, expected := range expectedLibraries {
+		name := expected.stem + ".so." + s.files.Version
+		if s.caps&libraryRules[expected.stem].caps != 0 && branch(s.files.Version) >= expected.since && !s.has(name, 64) {
+			s.missing = append(s.missing, "lib64/"+name)
+		}
 	}
 	return nil
 }

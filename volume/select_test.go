@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,16 +144,77 @@ func TestChooseRefuses(t *testing.T) {
 }
 
 func TestChooseNotesWhatIsMissing(t *testing.T) {
-	all, err := parseCapabilities([]string{"all"})
-	must.NoError(t, err)
 	files := core550(
 		lib("libnvidia-glcore.so."+v550, "", "libnvidia-gpucomp.so."+v550),
 		in32(lib("libcuda.so."+v550, "libcuda.so.1", "libnvidia-fatbinaryloader.so."+v550)),
 	)
 	files.Binaries = nil
-	p, err := choose(files, all, noTwins)
+	p, err := choose(files, compute|graphics|utility|compat32, noTwins)
 	must.NoError(t, err)
-	must.Eq(t, []string{"bin/nvidia-smi", "lib/libnvidia-fatbinaryloader.so.550.163.01", "lib64/libnvidia-gpucomp.so.550.163.01"}, p.missing)
+	must.Eq(t, []string{
+		"bin/nvidia-smi", "lib/libnvidia-fatbinaryloader.so.550.163.01",
+		"lib64/libnvidia-gpucomp.so.550.163.01", "lib64/libnvidia-opencl.so.550.163.01", "lib64/libnvidia-ptxjitcompiler.so.550.163.01",
+	}, p.missing)
+}
+
+// TestChooseNotesWhatWillBeMissed: what programs open by name, and the configuration
+// by which loaders find the driver, are noted when a whole driver would have them
+// (cases VOL-06, VOL-10).
+func TestChooseNotesWhatWillBeMissed(t *testing.T) {
+	all, err := parseCapabilities([]string{"all"})
+	must.NoError(t, err)
+	config := func(name string) gpuhost.DataFile {
+		path := filepath.Join(t.TempDir(), "file")
+		must.NoError(t, os.WriteFile(path, []byte("{}"), 0o644))
+		return gpuhost.DataFile{Path: path, Name: name}
+	}
+	driver := func(version string, stems ...string) *gpuhost.DriverFiles {
+		files := &gpuhost.DriverFiles{Version: version, Binaries: core550().Binaries}
+		for _, stem := range append(stems, "libcuda", "libnvidia-ml", "libnvidia-opencl", "libnvcuvid", "libnvidia-encode") {
+			files.Libraries = append(files.Libraries, lib(stem+".so."+version, stem+".so.1"))
+		}
+		files.Data = []gpuhost.DataFile{config("OpenCL/vendors/nvidia.icd")}
+		return files
+	}
+	without := func(files *gpuhost.DriverFiles, stem string) *gpuhost.DriverFiles {
+		files.Libraries = slices.DeleteFunc(files.Libraries, func(l gpuhost.Library) bool { return strings.HasPrefix(l.Name, stem+".so") })
+		return files
+	}
+	with := func(files *gpuhost.DriverFiles, data ...gpuhost.DataFile) *gpuhost.DriverFiles {
+		files.Data = data
+		return files
+	}
+	for _, tc := range []struct {
+		title string
+		files *gpuhost.DriverFiles
+		caps  capSet
+		want  []string
+	}{
+		{"whole", driver("550.1", "libnvidia-ptxjitcompiler"), all, nil},
+		{"no PTX compiler", driver("550.1"), all, []string{"lib64/libnvidia-ptxjitcompiler.so.550.1"}},
+		{"no PTX compiler, and none wanted", driver("550.1"), utility, nil},
+		{"no PTX compiler in a driver without one", driver("352.39"), all, nil},
+		{"32-bit PTX compiler only", &gpuhost.DriverFiles{Version: "550.1", Binaries: core550().Binaries,
+			Libraries: append(driver("550.1").Libraries, in32(lib("libnvidia-ptxjitcompiler.so.550.1", ""))), Data: driver("550.1").Data}, all,
+			[]string{"lib64/libnvidia-ptxjitcompiler.so.550.1"}},
+		{"no NVML", without(driver("352.39"), "libnvidia-ml"), all, []string{"lib64/libnvidia-ml.so.352.39"}},
+		{"no codecs", without(without(driver("352.39"), "libnvcuvid"), "libnvidia-encode"), all,
+			[]string{"lib64/libnvcuvid.so.352.39", "lib64/libnvidia-encode.so.352.39"}},
+		{"no codecs, and none wanted", without(without(driver("352.39"), "libnvcuvid"), "libnvidia-encode"), compute, nil},
+		{"no configuration", with(driver("550.1", "libnvidia-ptxjitcompiler", "libEGL_nvidia", "libGLX_nvidia")), all,
+			[]string{"share/OpenCL/vendors/nvidia.icd", "share/glvnd/egl_vendor.d/10_nvidia.json", "share/vulkan/icd.d/nvidia_icd.json"}},
+		{"no configuration, without graphics", with(driver("550.1", "libnvidia-ptxjitcompiler", "libEGL_nvidia", "libGLX_nvidia")), compute,
+			[]string{"share/OpenCL/vendors/nvidia.icd"}},
+		{"configuration under other names", with(driver("550.1", "libnvidia-ptxjitcompiler", "libEGL_nvidia", "libGLX_nvidia"),
+			config("OpenCL/vendors/nvidia-550.icd"), config("glvnd/egl_vendor.d/50_nvidia.json"), config("vulkan/icd.d/nvidia_icd.x86_64.json")), all, nil},
+		{"no configuration before there was any", with(driver("352.39", "libEGL_nvidia"), config("OpenCL/vendors/nvidia.icd")), all, nil},
+	} {
+		t.Run(tc.title, func(t *testing.T) {
+			p, err := choose(tc.files, tc.caps, noTwins)
+			must.NoError(t, err)
+			must.Eq(t, tc.want, p.missing)
+		})
+	}
 }
 
 func TestChooseData(t *testing.T) {
@@ -165,6 +227,8 @@ func TestChooseData(t *testing.T) {
 	files := core550()
 	files.Data = []gpuhost.DataFile{
 		write("vulkan/icd.d/nvidia_icd.json", `{"ICD": {"library_path": "libGLX_nvidia.so.0"}}`),
+		write("vulkan/implicit_layer.d/nvidia_layers.json", `{"layer": {"library_path" : "/usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.0"}}`),
+		write("egl/egl_external_platform.d/15_nvidia_gbm.json", `{"ICD": {"library_path": "libnvidia-egl-gbm.so.1"}}`),
 		write("glvnd/egl_vendor.d/10_nvidia.json", `{"ICD" : { "library_path" : "/nix/store/x/lib/libEGL_nvidia.so.0" }}`),
 		write("OpenCL/vendors/nvidia.icd", "/opt/lib/libnvidia-opencl.so.1\n"),
 		write("vulkan/icd.d/radeon_icd.json", `{}`),
@@ -184,10 +248,12 @@ func TestChooseData(t *testing.T) {
 		}
 	}
 	must.Eq(t, map[string]string{
-		"share/vulkan/icd.d/nvidia_icd.json":      "",
-		"share/glvnd/egl_vendor.d/10_nvidia.json": `{"ICD" : { "library_path" : "libEGL_nvidia.so.0" }}`,
-		"share/OpenCL/vendors/nvidia.icd":         "libnvidia-opencl.so.1\n",
-		"share/nvidia/nvoptix.bin":                "",
+		"share/vulkan/icd.d/nvidia_icd.json":                   "",
+		"share/vulkan/implicit_layer.d/nvidia_layers.json":     `{"layer": {"library_path" : "libGLX_nvidia.so.0"}}`,
+		"share/egl/egl_external_platform.d/15_nvidia_gbm.json": "",
+		"share/glvnd/egl_vendor.d/10_nvidia.json":              `{"ICD" : { "library_path" : "libEGL_nvidia.so.0" }}`,
+		"share/OpenCL/vendors/nvidia.icd":                      "libnvidia-opencl.so.1\n",
+		"share/nvidia/nvoptix.bin":                             "",
 	}, got)
 
 	must.StrContains(t, p.names(), "lib64/nvoptix.bin -> ../share/nvidia/nvoptix.bin")

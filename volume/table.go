@@ -64,6 +64,31 @@ var libraryRules = map[string]libraryRule{
 	"libnvidia-ngx":             {ngx, ofDriver},                // deep-learning features of games (DLSS)
 }
 
+// expectedLibraries are 64-bit libraries of every whole driver since a branch. They
+// are opened by name when a program needs them, so that nothing tells their absence
+// before it fails (cases VOL-10).
+var expectedLibraries = []struct {
+	stem  string
+	since int
+}{
+	{"libnvidia-ml", 0},
+	{"libnvidia-ptxjitcompiler", 361}, // without it no kernel in PTX can be loaded
+	{"libnvidia-opencl", 0},
+	{"libnvcuvid", 0},
+	{"libnvidia-encode", 0},
+}
+
+// expectedConfigs are configuration files by which a loader finds a library of the
+// driver, in whole drivers since a branch (cases VOL-06).
+var expectedConfigs = []struct {
+	library, name string
+	since         int
+}{
+	{"libGLX_nvidia", "vulkan/icd.d/nvidia_icd.json", 375},
+	{"libEGL_nvidia", "glvnd/egl_vendor.d/10_nvidia.json", 375},
+	{"libnvidia-opencl", "OpenCL/vendors/nvidia.icd", 0},
+}
+
 // neverLibraries belong to the host's X server or its configuration tools.
 var neverLibraries = map[string]bool{
 	"libglx":                   true, // X server module before 410
