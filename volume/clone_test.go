@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/shoenig/test/must"
+	"golang.org/x/sys/unix"
 )
 
 func inode(t testing.TB, name string) syscall.Stat_t {
@@ -97,4 +98,15 @@ func TestCloneRefusesWhatIsNoFile(t *testing.T) {
 	}
 	_, err := cloner{files: FilesAuto, link: true}.place(filepath.Join(dir, "absent"), filepath.Join(dir, "dst"))
 	must.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestCopyInstead: which failures of a link leave the way of copying, wrapped as the
+// os package gives them (cases VOL-01).
+func TestCopyInstead(t *testing.T) {
+	for err, want := range map[error]bool{
+		unix.EXDEV: true, unix.EPERM: true, unix.EACCES: true, unix.EMLINK: true, unix.EOPNOTSUPP: true, unix.ENOSYS: true, errUnfit: true,
+		unix.ENOSPC: false, unix.EEXIST: false, unix.ENOENT: false, unix.EIO: false, unix.EROFS: false,
+	} {
+		must.Eq(t, want, copyInstead(&os.LinkError{Op: "link", Old: "a", New: "b", Err: err}), must.Sprint(err))
+	}
 }

@@ -74,12 +74,15 @@ func (s *selection) placeData(p *plan) error {
 // expectConfigs notes where a chosen library has no configuration file at all; its
 // name may be another than the usual one.
 func (s *selection) expectConfigs(p *plan, placed map[string]bool) {
+	if branch(s.files.Version) < configsSince {
+		return
+	}
 	dirs := map[string]bool{}
 	for name := range placed {
 		dirs[path.Dir(name)] = true
 	}
 	for _, expected := range expectedConfigs {
-		if branch(s.files.Version) >= expected.since && s.choseLibrary(expected.library) && !dirs[path.Dir(expected.name)] {
+		if s.choseLibrary(expected.library) && !dirs[path.Dir(expected.name)] {
 			p.missing = append(p.missing, path.Join(shareDir, expected.name))
 		}
 	}

@@ -51,9 +51,9 @@ func (s *Store) ensure(ctx context.Context, version string) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.log.Info("driver volume built", "volume", Name(version), "files", len(m.Files), "bytes", m.Bytes())
-	if len(m.Missing) > 0 {
-		s.log.Warn("the driver's installation lacks files; containers that need them fail", "volume", Name(version), "missing", m.Missing)
+	s.log.Info("driver volume built", "volume", Name(version), "files", len(m.Files), "bytes", m.Bytes(), "missing", m.Missing)
+	if lacking := m.lacking(); len(lacking) > 0 {
+		s.log.Warn("the driver's installation lacks files; programs in containers that need them fail", "volume", Name(version), "missing", lacking)
 	}
 	v := s.volume(version)
 	v.Built = true

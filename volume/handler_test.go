@@ -4,6 +4,7 @@
 package volume
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/shoenig/test/must"
+
+	"github.com/gpu-docker/gpu-docker/gpuhost"
 )
 
 // call asks the handler as the engine does.
@@ -102,4 +105,34 @@ func BenchmarkCreateExisting(b *testing.B) {
 			b.Fatalf("create answered %d %q", status, got)
 		}
 	}
+}
+
+// deafHost fails the test when anything asks the driver.
+type deafHost struct{ t *testing.T }
+
+func (h deafHost) Inventory(context.Context) *gpuhost.Inventory {
+	h.t.Error("the driver was asked for the inventory")
+	return &gpuhost.Inventory{}
+}
+
+func (h deafHost) DriverFiles(context.Context) (*gpuhost.DriverFiles, error) {
+	h.t.Error("the driver was asked for its files")
+	return nil, ErrNoDriver
+}
+
+// TestAnswersWithoutTheDriver: what the engine asks at its start and about containers
+// that are there reads only the disk, so that a driver that hangs costs it nothing
+// (cases VOL-12).
+func TestAnswersWithoutTheDriver(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "volumes")
+	_, err := newStore(t, Config{Dir: dir}, smallHost(t, t.TempDir())).Ensure(t.Context())
+	must.NoError(t, err)
+	h := newStore(t, Config{Dir: dir}, deafHost{t}).Handler()
+	for _, method := range []string{"Get", "List", "Path", "Mount", "Unmount", "Capabilities"} {
+		status, got := call(t, h, "/VolumeDriver."+method, `{"Name":"`+Name(v550)+`"}`)
+		must.Eq(t, 200, status)
+		must.StrNotContains(t, got, `"Err":"`)
+	}
+	status, _ := call(t, h, "/Plugin.Activate", "")
+	must.Eq(t, 200, status)
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -54,6 +56,12 @@ func (m *Manifest) Linked() bool {
 		}
 	}
 	return false
+}
+
+// lacking is what is missing and worth a warning: nearly nobody needs the 32-bit
+// libraries, of which packages often install a part.
+func (m *Manifest) lacking() []string {
+	return slices.DeleteFunc(slices.Clone(m.Missing), func(name string) bool { return strings.HasPrefix(name, "lib/") })
 }
 
 // Bytes is the size of all files, whether or not they take space of their own.

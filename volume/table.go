@@ -78,15 +78,16 @@ var expectedLibraries = []struct {
 	{"libnvidia-encode", 0},
 }
 
+// configsSince is the branch from which on configuration files are expected; images
+// for older drivers bring their own, as they did with nvidia-docker v1.
+const configsSince = 375
+
 // expectedConfigs are configuration files by which a loader finds a library of the
-// driver, in whole drivers since a branch (cases VOL-06).
-var expectedConfigs = []struct {
-	library, name string
-	since         int
-}{
-	{"libGLX_nvidia", "vulkan/icd.d/nvidia_icd.json", 375},
-	{"libEGL_nvidia", "glvnd/egl_vendor.d/10_nvidia.json", 375},
-	{"libnvidia-opencl", "OpenCL/vendors/nvidia.icd", 0},
+// driver (cases VOL-06).
+var expectedConfigs = []struct{ library, name string }{
+	{"libGLX_nvidia", "vulkan/icd.d/nvidia_icd.json"},
+	{"libEGL_nvidia", "glvnd/egl_vendor.d/10_nvidia.json"},
+	{"libnvidia-opencl", "OpenCL/vendors/nvidia.icd"},
 }
 
 // neverLibraries belong to the host's X server or its configuration tools.
