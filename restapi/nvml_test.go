@@ -56,13 +56,13 @@ func TestGoldenThroughNVML(t *testing.T) {
 func TestLinks(t *testing.T) {
 	sim := withLevels(t, 50, 40, 30, 20, 10, 0)
 	var info Info
-	must.NoError(t, json.Unmarshal(get(t, sim, "/gpu/info/json"), &info))
+	must.NoError(t, json.Unmarshal([]byte(httpGet(t, sim, "/gpu/info/json")), &info))
 	var links []gpuhost.Link
 	for _, peer := range info.Devices[0].Topology {
 		links = append(links, peer.Link)
 	}
 	must.Eq(t, []gpuhost.Link{1, 2, 3, 4, 5, 6}, links)
-	text := string(get(t, sim, "/gpu/info"))
+	text := httpGet(t, sim, "/gpu/info")
 	for i, name := range []string{"Cross CPU socket", "Same CPU socket", "Host PCI bridge", "Multiple PCI switches", "Single PCI switch", "Same board"} {
 		must.StrContains(t, text, info.Devices[0].Topology[i].BusID+" - "+name+"\n")
 	}
@@ -84,36 +84,72 @@ func withLevels(t *testing.T, levels ...int) (addr string) {
 	must.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "profile.json")
 	must.NoError(t, os.WriteFile(file, raw, 0o600))
-	return simulateProfile(t, simhost.Options{Profile: file})
+	_, addr = serveSimulated(t, simhost.Options{Profile: file})
+	return addr
 }
 
-func get(t *testing.T, addr, path string) []byte {
+// TestEightGPUs: docker's options name the control devices, then each GPU once, in the
+// order of the inventory (cases RST-01).
+func TestEightGPUs(t *testing.T) {
+	_, addr := serveSimulated(t, simhost.Options{Profile: "a100x8-535"})
+	got := httpGet(t, addr, "/v1.0/docker/cli/json")
+	var cli struct{ Devices []string }
+	must.NoError(t, json.Unmarshal([]byte(got), &cli))
+	must.Eq(t, []string{
+		"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
+		"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3", "/dev/nvidia4", "/dev/nvidia5", "/dev/nvidia6", "/dev/nvidia7",
+	}, cli.Devices)
+	must.Eq(t, got, httpGet(t, addr, "/docker/cli/json"))
+	must.StrHasSuffix(t, " --device=/dev/nvidia-uvm-tools --device=/dev/nvidia1 --device=/dev/nvidia6", httpGet(t, addr, "/v1.0/docker/cli?dev=6+1"))
+}
+
+// TestNoData: a reading for which the driver has no data (code 21) is null, and the
+// card's other readings are there (cases RST-05).
+func TestNoData(t *testing.T) {
+	sim, addr := serveSimulated(t, simhost.Options{Profile: "titanx4-361"})
+	must.NoError(t, sim.Fail("nvmlDeviceGetPowerUsage", int(gpuhost.CodeNoData), -1))
+	var status struct {
+		Devices []struct{ Power, Temperature *int }
+	}
+	must.NoError(t, json.Unmarshal([]byte(httpGet(t, addr, "/v1.0/gpu/status/json")), &status))
+	must.Len(t, 4, status.Devices)
+	for _, d := range status.Devices {
+		must.Nil(t, d.Power)
+		must.NotNil(t, d.Temperature)
+	}
+}
+
+func httpGet(t *testing.T, addr, path string) string {
 	t.Helper()
-	got, err := http.Get("http://" + addr + path)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
 	must.NoError(t, err)
-	defer got.Body.Close()
-	body, err := io.ReadAll(got.Body)
+	answer, err := http.DefaultClient.Do(req)
 	must.NoError(t, err)
-	return body
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	must.NoError(t, err)
+	must.Eq(t, http.StatusOK, answer.StatusCode, must.Sprint(string(body)))
+	return string(body)
 }
 
-// simulate starts a simulated host and an API on it, until the test ends.
+// simulate starts the simulated host of a fixture and an API on it, until the test ends.
 func simulate(t *testing.T, fixture, scenario string) (addr string) {
 	t.Helper()
-	return simulateProfile(t, simhost.Options{Profile: filepath.Join(fixtureDir(fixture), "fixture.json"), Scenario: scenario})
+	_, addr = serveSimulated(t, simhost.Options{Profile: filepath.Join(fixtureDir(fixture), "fixture.json"), Scenario: scenario})
+	return addr
 }
 
-func simulateProfile(t *testing.T, o simhost.Options) (addr string) {
+// serveSimulated starts a simulated host and an API on it, until the test ends.
+func serveSimulated(t *testing.T, options simhost.Options) (sim *simhost.Host, addr string) {
 	t.Helper()
-	root := filepath.Join(t.TempDir(), "root")
-	o.Root = root
-	sim, err := simhost.Up(t.Context(), o)
+	options.Root = filepath.Join(t.TempDir(), "root")
+	sim, err := simhost.Up(t.Context(), options)
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, sim.Down()) })
-	host, err := gpuhost.Open(gpuhost.Config{DriverRoot: root, Patience: time.Minute})
+	host, err := gpuhost.Open(gpuhost.Config{DriverRoot: options.Root, Patience: time.Minute})
 	must.NoError(t, err)
 	t.Cleanup(host.Close)
 	srv := httptest.NewServer(Handler(Config{Host: host}))
 	t.Cleanup(srv.Close)
-	return srv.Listener.Addr().String()
+	return sim, srv.Listener.Addr().String()
 }
