@@ -16,6 +16,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpu-docker/gpu-docker/driver/inotify"
 )
 
 // backlogLimit is how many bytes of rotated files are kept for a reader that is
@@ -150,12 +152,12 @@ func (l *logFiles) grown() {
 
 // moved is told by the Watcher: there may be other files than before. New ones
 // are opened at once, however far behind the reader is.
-func (l *logFiles) moved(e dirEvent) {
+func (l *logFiles) moved(e inotify.Event) {
 	l.mu.Lock()
-	if e.mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 && string(e.name) == filepath.Base(l.path) {
+	if e.Mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 && string(e.Name) == filepath.Base(l.path) {
 		l.told++
 	}
-	l.look(e.missed())
+	l.look(e.Missed())
 	l.mu.Unlock()
 	l.grown()
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
+
+	"github.com/gpu-docker/gpu-docker/driver/inotify"
 )
 
 // engineWriter writes and rotates a log as the engine's json-file does.
@@ -205,7 +207,7 @@ func TestDirectLoss(t *testing.T) {
 
 // Loss is told exactly: late looks that still found all files are none.
 func TestRotationsCounted(t *testing.T) {
-	created := dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")}
+	created := inotify.Event{Mask: unix.IN_CREATE, Name: []byte("c-json.log")}
 	for rotations, wantLost := range map[int]bool{1: false, 2: false, 3: true, 4: true} {
 		w := newEngineWriter(t, 1000, 2)
 		l := w.firstLook()
@@ -213,7 +215,7 @@ func TestRotationsCounted(t *testing.T) {
 			w.rotate()
 		}
 		for range rotations { // told late, as to a thread that had no turn
-			l.moved(dirEvent{mask: unix.IN_MOVED_TO, name: []byte("c-json.log.1")})
+			l.moved(inotify.Event{Mask: unix.IN_MOVED_TO, Name: []byte("c-json.log.1")})
 			l.moved(created)
 		}
 		must.Eq(t, wantLost, l.takeLost(), must.Sprint(rotations, " rotations"))
@@ -232,10 +234,10 @@ func TestRotationsNotTold(t *testing.T) {
 		for range rotations {
 			w.rotate()
 		}
-		l.moved(dirEvent{mask: unix.IN_Q_OVERFLOW})
+		l.moved(inotify.Event{Mask: unix.IN_Q_OVERFLOW})
 		must.Eq(t, wantLost, l.takeLost(), must.Sprint(rotations, " rotations"))
 		w.rotate()
-		l.moved(dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")})
+		l.moved(inotify.Event{Mask: unix.IN_CREATE, Name: []byte("c-json.log")})
 		must.False(t, l.takeLost(), must.Sprint("one more after ", rotations))
 		l.close()
 	}
@@ -277,11 +279,11 @@ func TestOnlyFileMadeAnew(t *testing.T) {
 	l := w.firstLook()
 	t.Cleanup(l.close)
 	must.NoError(t, os.Remove(w.path))
-	l.moved(dirEvent{mask: unix.IN_DELETE, name: []byte("c-json.log")})
+	l.moved(inotify.Event{Mask: unix.IN_DELETE, Name: []byte("c-json.log")})
 	must.True(t, l.vanished())
 	must.NoError(t, w.file.Close())
 	w.open()
-	l.moved(dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")})
+	l.moved(inotify.Event{Mask: unix.IN_CREATE, Name: []byte("c-json.log")})
 	must.False(t, l.vanished())
 	must.False(t, l.takeLost())
 }
@@ -294,7 +296,7 @@ func TestFailedLook(t *testing.T) {
 	must.False(t, l.retry())
 	must.NoError(t, os.Rename(w.path, w.path+".kept"))
 	must.NoError(t, os.Symlink(w.path, w.path)) // cannot be opened
-	l.moved(dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")})
+	l.moved(inotify.Event{Mask: unix.IN_CREATE, Name: []byte("c-json.log")})
 	must.False(t, l.retry())
 	must.NoError(t, os.Remove(w.path))
 	must.NoError(t, os.Rename(w.path+".kept", w.path+".1"))
@@ -322,7 +324,7 @@ func TestEndInTheMiddleOfRotation(t *testing.T) {
 
 // Loss is told exactly also if the first look fell into a rotation.
 func TestRotationsCountedFromTheMiddle(t *testing.T) {
-	created := dirEvent{mask: unix.IN_CREATE, name: []byte("c-json.log")}
+	created := inotify.Event{Mask: unix.IN_CREATE, Name: []byte("c-json.log")}
 	for rotations, wantLost := range map[int]bool{0: false, 1: false, 2: false, 3: true} {
 		w := newEngineWriter(t, 1000, 2)
 		must.NoError(t, os.Rename(w.path, w.path+".1"))

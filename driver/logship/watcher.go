@@ -10,6 +10,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpu-docker/gpu-docker/driver/inotify"
 )
 
 // Watcher watches the log directories of all containers of the process: an
@@ -21,8 +23,8 @@ import (
 // removes it, which is 2 x 2 MB later by default, some 200 ms for a task that does
 // nothing but print; so that has a thread of its own, which the kernel prefers.
 type Watcher struct {
-	grown  *inotify
-	moved  *inotify
+	grown  *inotify.Instance
+	moved  *inotify.Instance
 	stop   *os.File      // eventfd, readable after Close
 	closed chan struct{} // the thread has ended
 
@@ -31,10 +33,10 @@ type Watcher struct {
 }
 
 const (
-	grownMask = unix.IN_MODIFY
+	grownMask = unix.IN_MODIFY | unix.IN_ONLYDIR
 	// movedMask: files came, went or changed their names. The directory's own
 	// end is of no use: it comes after our open files have been closed.
-	movedMask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE
+	movedMask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_ONLYDIR
 	// movedNice is the priority of the thread, which works for some 50 us a
 	// file: above what the tasks and the engine have. On a machine of two busy
 	// processors the kernel let a thread of the usual priority wait for 115 ms.
@@ -54,18 +56,18 @@ func NewWatcher() (*Watcher, error) {
 	}
 	w := &Watcher{closed: make(chan struct{}), begun: make(chan struct{})}
 	var err error
-	if w.grown, err = newInotify(unix.IN_NONBLOCK); err != nil {
+	if w.grown, err = inotify.New(unix.IN_NONBLOCK); err != nil {
 		return nil, err
 	}
-	if w.moved, err = newInotify(0); err != nil {
-		return nil, errors.Join(err, w.grown.file.Close())
+	if w.moved, err = inotify.New(0); err != nil {
+		return nil, errors.Join(err, w.grown.Close())
 	}
 	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("eventfd: %w", err), w.grown.file.Close(), w.moved.file.Close())
+		return nil, errors.Join(fmt.Errorf("eventfd: %w", err), w.grown.Close(), w.moved.Close())
 	}
 	w.stop = os.NewFile(uintptr(stop), "eventfd")
-	go w.runGrown()
+	go w.grown.Run()
 	go w.runMoved()
 	return w, nil
 }
@@ -87,34 +89,22 @@ func (w *Watcher) Close() error {
 	if err == nil {
 		<-w.closed
 	}
-	return errors.Join(err, w.grown.file.Close(), w.moved.file.Close(), w.stop.Close())
+	return errors.Join(err, w.grown.Close(), w.moved.Close(), w.stop.Close())
 }
 
 // add has l told of all changes in its directory, by the Watcher's goroutines.
 // The result ends that.
 func (w *Watcher) add(dir string, l *logFiles) (func(), error) {
-	unwatchGrown, err := w.grown.add(dir, grownMask, func(dirEvent) { l.grown() })
+	unwatchGrown, err := w.grown.Add(dir, grownMask, func(inotify.Event) { l.grown() })
 	if err != nil {
 		return nil, err
 	}
-	unwatchMoved, err := w.moved.add(dir, movedMask, l.moved)
+	unwatchMoved, err := w.moved.Add(dir, movedMask, l.moved)
 	if err != nil {
 		unwatchGrown()
 		return nil, err
 	}
 	return func() { unwatchGrown(); unwatchMoved() }, nil
-}
-
-// runGrown passes on until Close.
-func (w *Watcher) runGrown() {
-	buf := make([]byte, 64*1024)
-	for {
-		n, err := w.grown.file.Read(buf)
-		if err != nil {
-			return
-		}
-		w.grown.pass(buf[:n])
-	}
 }
 
 // runMoved passes on until Close. The goroutine does not give its thread back,
@@ -127,7 +117,7 @@ func (w *Watcher) runMoved() {
 	close(w.begun)
 	buf := make([]byte, 64*1024)
 	fds := []unix.PollFd{{Fd: int32(w.stop.Fd()), Events: unix.POLLIN}, {Events: unix.POLLIN}}
-	_ = w.moved.control(func(fd int) { fds[1].Fd = int32(fd) }) // open until we have ended
+	_ = w.moved.Control(func(fd int) { fds[1].Fd = int32(fd) }) // open until we have ended
 	for {
 		_, err := unix.Poll(fds, -1)
 		if errors.Is(err, unix.EINTR) {
@@ -138,7 +128,7 @@ func (w *Watcher) runMoved() {
 		}
 		n, err := unix.Read(int(fds[1].Fd), buf)
 		if err == nil {
-			w.moved.pass(buf[:n])
+			w.moved.Pass(buf[:n])
 		}
 	}
 }
