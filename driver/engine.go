@@ -60,8 +60,9 @@ type systemCalls interface {
 	Version(ctx context.Context) (types.Version, error)
 	Info(ctx context.Context) (system.Info, error)
 	Networks(ctx context.Context) ([]network.Summary, error)
-	// OOMs calls seen for each container in which a process was killed for lack
-	// of memory, until ctx or the stream ends.
+	// OOMs calls seen for each container of ours in which a process was killed for
+	// lack of memory, until ctx or the stream ends. It begins with what the engine
+	// remembers, its last 256 events of all kinds.
 	OOMs(ctx context.Context, seen func(containerID string)) error
 	// APIVersion is the negotiated version, "1.41"; before the first call the
 	// newest that this client knows.

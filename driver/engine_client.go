@@ -21,6 +21,9 @@ import (
 	"github.com/gpu-docker/gpu-docker/driver/container"
 )
 
+// sinceEver is a time, in seconds since 1970, before all events.
+const sinceEver = "1"
+
 // stopSlack is how much longer than the grace period a stop call may take
 // (task-driver SP-2).
 const stopSlack = 5 * time.Minute
@@ -187,8 +190,10 @@ func (e *dockerEngine) Networks(ctx context.Context) ([]network.Summary, error) 
 func (e *dockerEngine) OOMs(ctx context.Context, seen func(containerID string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wanted := filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("event", string(events.ActionOOM)))
-	messages, errs := e.Docker().Events(ctx, events.ListOptions{Filters: wanted})
+	wanted := filters.NewArgs(
+		filters.Arg("type", string(events.ContainerEventType)), filters.Arg("event", string(events.ActionOOM)),
+		filters.Arg("label", container.LabelDriver+"="+container.DriverName))
+	messages, errs := e.Docker().Events(ctx, events.ListOptions{Since: sinceEver, Filters: wanted})
 	for {
 		select {
 		case m := <-messages:

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,12 +26,14 @@ type fakeDaemon struct {
 	mu       sync.Mutex // guards everything below
 	api, min string
 	paths    []string
+	query    url.Values    // of the newest request
+	stream   string        // answer to the question for events, which then stays open
 	hang     chan struct{} // closed at the end of the test
 }
 
 func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
-	d.paths = append(d.paths, r.URL.Path)
+	d.paths, d.query = append(d.paths, r.URL.Path), r.URL.Query()
 	api, least := d.api, d.min
 	d.mu.Unlock()
 	w.Header().Set("Api-Version", api)
@@ -58,6 +61,10 @@ func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\nhello")
 			_ = conn.Close()
 		}
+	case strings.HasSuffix(r.URL.Path, "/events"):
+		_, _ = fmt.Fprint(w, d.stream)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
 	case r.Method == http.MethodDelete:
 		w.WriteHeader(http.StatusNoContent)
 	default: // a call that is never answered
@@ -90,6 +97,13 @@ func (d *fakeDaemon) lastPath() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.paths[len(d.paths)-1]
+}
+
+// lastQuery are the parameters of the newest request.
+func (d *fakeDaemon) lastQuery() url.Values {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.query
 }
 
 // serveDaemon serves it on a unix socket and returns its URL.
@@ -213,4 +227,26 @@ func TestTimeouts(t *testing.T) {
 		must.ErrorIs(t, err, context.DeadlineExceeded)
 		must.GreaterEq(t, 250*time.Millisecond, time.Since(begun))
 	})
+}
+
+// TestOOMs: the engine is asked for what it remembers as well, and for our
+// containers only.
+func TestOOMs(t *testing.T) {
+	d := &fakeDaemon{api: "1.41", min: "1.12", stream: `{"Type":"container","Action":"oom","Actor":{"ID":"id-1"}}` + "\n"}
+	e, err := newDockerEngine(endpoint{Host: serveDaemon(t, d), Timeout: time.Minute})
+	must.NoError(t, err)
+	defer e.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var seen []string
+	must.ErrorIs(t, e.OOMs(ctx, func(id string) {
+		seen = append(seen, id)
+		cancel()
+	}), context.Canceled)
+	must.Eq(t, []string{"id-1"}, seen)
+	query := d.lastQuery()
+	must.Eq(t, "1", query.Get("since"))
+	for _, part := range []string{`"event":{"oom":true}`, `"label":{"io.github.gpu-docker.driver=gpu-docker":true}`, `"type":{"container":true}`} {
+		must.StrContains(t, query.Get("filters"), part)
+	}
 }

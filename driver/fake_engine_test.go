@@ -30,10 +30,15 @@ type fakeEngine struct {
 	// failures are the errors of the next calls, by the call's name.
 	failures map[string][]error
 	// during is what happens while a call ("create", "remove") is under way.
-	during  map[string]func()
-	away    bool // no call is answered
-	info    system.Info
-	version types.Version
+	during map[string]func()
+	away   bool // no call is answered
+	// stopCode is the exit code of a container that is asked to stop.
+	stopCode int
+	ooms     []string      // containers that ran out of memory, which the engine remembers
+	oomNews  chan struct{} // closed when there is another, or when the streams break off
+	oomEnds  int           // how often the streams broke off
+	info     system.Info
+	version  types.Version
 }
 
 type fakeContainer struct {
@@ -51,7 +56,7 @@ type fakeContainer struct {
 
 func newFakeEngine() *fakeEngine {
 	return &fakeEngine{
-		containers: map[string]*fakeContainer{}, failures: map[string][]error{},
+		containers: map[string]*fakeContainer{}, failures: map[string][]error{}, oomNews: make(chan struct{}), stopCode: 143,
 		info:    system.Info{OSType: "linux", DefaultRuntime: "runc", Runtimes: map[string]system.RuntimeWithStatus{"runc": {}}},
 		version: types.Version{Version: "20.10.24", APIVersion: "1.41"},
 	}
@@ -192,6 +197,7 @@ func (e *fakeEngine) Create(_ context.Context, req *container.Request) (string, 
 }
 
 func (e *fakeEngine) Start(_ context.Context, id string) error {
+	defer e.pass("started")
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.enter("start", id); err != nil {
@@ -262,7 +268,7 @@ func (e *fakeEngine) Kill(_ context.Context, id, signal string) error {
 	if c == nil {
 		return errNoSuch
 	}
-	if signal == "SIGKILL" {
+	if signal == "SIGKILL" || signal == "9" {
 		e.endLocked(c, 137, false)
 	}
 	return nil
@@ -278,7 +284,7 @@ func (e *fakeEngine) Stop(_ context.Context, id, _ string, grace time.Duration) 
 	if c == nil {
 		return errNoSuch
 	}
-	e.endLocked(c, 143, false)
+	e.endLocked(c, e.stopCode, false)
 	return nil
 }
 
@@ -360,9 +366,49 @@ func (e *fakeEngine) Networks(context.Context) ([]network.Summary, error) {
 	return []network.Summary{{Name: "bridge", IPAM: network.IPAM{Config: []network.IPAMConfig{{Gateway: "172.17.0.1"}}}}}, nil
 }
 
-func (e *fakeEngine) OOMs(ctx context.Context, _ func(string)) error {
-	<-ctx.Done()
-	return ctx.Err()
+// oom has a container run out of memory.
+func (e *fakeEngine) oom(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ooms = append(e.ooms, id)
+	e.wakeOOMs()
+}
+
+// breakOOMs ends all streams of such reports. Until the next one begins, a report
+// reaches nobody.
+func (e *fakeEngine) breakOOMs() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.oomEnds++
+	e.wakeOOMs()
+}
+
+func (e *fakeEngine) wakeOOMs() {
+	close(e.oomNews)
+	e.oomNews = make(chan struct{})
+}
+
+func (e *fakeEngine) OOMs(ctx context.Context, seen func(string)) error {
+	e.mu.Lock()
+	e.calls = append(e.calls, "ooms")
+	told, ends := 0, e.oomEnds
+	e.mu.Unlock()
+	for {
+		e.mu.Lock()
+		news, broken, all := e.oomNews, e.oomEnds != ends, slices.Clone(e.ooms)
+		e.mu.Unlock()
+		if broken {
+			return errAway
+		}
+		for ; told < len(all); told++ {
+			seen(all[told])
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (e *fakeEngine) APIVersion() string { return "1.41" }

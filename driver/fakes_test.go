@@ -261,6 +261,7 @@ func newBench(t *testing.T, change func(*config.Plugin)) *bench {
 	}
 	b.driver = NewPlugin(hclog.NewNullLogger(), "0.0.1")
 	b.driver.stateDir = t.TempDir()
+	b.driver.oomPatience = time.Millisecond // no report comes late unless a test says so
 	b.driver.build = b.parts
 	r, stop := dial(t, b.driver)
 	b.remote = r

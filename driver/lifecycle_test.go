@@ -42,7 +42,8 @@ func TestExitResults(t *testing.T) {
 			must.NoError(t, err)
 			events := b.driver.events.Subscribe(t.Context())
 			if tc.oomEvent {
-				tk.noteOOM()
+				b.engine.oom(id)
+				awaitMark(t, tk)
 			}
 			b.engine.end(id, tc.code, tc.oomState)
 			r := b.wait(cfg.ID)

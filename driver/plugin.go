@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/nomad/plugins/base"
@@ -36,6 +37,10 @@ type Driver struct {
 	// build makes the parts of a configuration; tests put fakes in.
 	build func(*config.Plugin) (*parts, error)
 	gpus  *gpuTable
+	ooms  *oomReports
+	kills *killWatch
+	// oomPatience is the constant of that name; tests have their own.
+	oomPatience time.Duration
 	// refusals are the images that were refused.
 	refusals refusalLog
 	// refresh wakes the fingerprint streams when what they tell has changed.
@@ -84,6 +89,8 @@ func NewPlugin(logger hclog.Logger, version string) *Driver {
 		ctx:     ctx,
 		cancel:  cancel,
 
+		oomPatience: oomPatience,
+
 		stateDir: defaultStateDir,
 		runDir:   defaultRunDir,
 	}
@@ -91,6 +98,8 @@ func NewPlugin(logger hclog.Logger, version string) *Driver {
 		d.stateDir, d.runDir = dir, filepath.Join(dir, "run")
 	}
 	d.logFiles = &logFiles{logger: d.logger}
+	d.ooms = &oomReports{tasks: d.tasks}
+	d.kills = &killWatch{logger: d.logger}
 	d.build = d.realParts
 	return d
 }
@@ -213,6 +222,7 @@ func (d *Driver) Shutdown() {
 	}
 	d.watchers.Wait()
 	d.logFiles.close()
+	d.kills.close()
 	if p, err := d.configured(); err == nil {
 		p.close()
 	}

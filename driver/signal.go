@@ -28,6 +28,7 @@ func (d *Driver) SignalTask(taskID, signal string) error {
 	if t.exited() {
 		return fmt.Errorf("failed to send %s to task %q: it has ended", name, t.cfg.Name)
 	}
+	t.noteSignal(name)
 	if err := p.engine.Kill(t.ctx, t.state.ContainerID, name); err != nil {
 		return fmt.Errorf("failed to send %s to container %q: %w", name, t.state.ContainerID, err)
 	}

@@ -40,6 +40,10 @@ type task struct {
 	// watched is closed when nobody watches the task any more: after its end, and
 	// after the look at its GPUs that follows.
 	watched chan struct{}
+	// oom is closed when engine or kernel reported that a process of the container was
+	// killed for lack of memory.
+	oom     chan struct{}
+	oomOnce sync.Once
 
 	mu          sync.Mutex // guards everything below
 	result      *drivers.ExitResult
@@ -48,16 +52,15 @@ type task struct {
 	failure error
 	// reconnecting: the engine was away at recovery and nothing is known yet.
 	reconnecting bool
-	// oom: the engine reported that a process of the container was killed for
-	// lack of memory.
-	oom bool
+	// ending: somebody wanted the task to end.
+	ending bool
 	// cgroupDir is the container's cgroup on version 2; empty when not known.
 	cgroupDir string
 }
 
 func newTask(parent context.Context, cfg *drivers.TaskConfig, s *taskState) *task {
 	ctx, cancel := context.WithCancel(parent)
-	return &task{cfg: cfg, state: s, ctx: ctx, cancel: cancel, done: make(chan struct{}), watched: make(chan struct{})}
+	return &task{cfg: cfg, state: s, ctx: ctx, cancel: cancel, done: make(chan struct{}), watched: make(chan struct{}), oom: make(chan struct{})}
 }
 
 // exited says whether the result is known.
@@ -110,16 +113,35 @@ func (t *task) isReconnecting() bool {
 	return t.reconnecting
 }
 
-func (t *task) noteOOM() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.oom = true
-}
+func (t *task) noteOOM() { t.oomOnce.Do(func() { close(t.oom) }) }
 
 func (t *task) oomSeen() bool {
+	select {
+	case <-t.oom:
+		return true
+	default:
+		return false
+	}
+}
+
+// wantEnd notes that the task is about to be ended on purpose.
+func (t *task) wantEnd() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.oom
+	t.ending = true
+}
+
+// noteSignal notes what a signal, as parseSignal names it, is about to do.
+func (t *task) noteSignal(name string) {
+	if name == "SIGKILL" || name == "9" {
+		t.wantEnd()
+	}
+}
+
+func (t *task) endWanted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ending
 }
 
 func (t *task) setCgroupDir(dir string) {

@@ -97,8 +97,7 @@ func copyCPUs(from, to string) {
 }
 
 // attachCgroup finds the container's cgroup on version 2 through its main
-// process, whatever the engine's cgroup driver calls it, and starts to follow
-// the agent's CPUs.
+// process, whatever the engine's cgroup driver calls it, and follows it.
 func (d *Driver) attachCgroup(p *parts, t *task) {
 	defer d.guard("cgroup")
 	found, err := p.engine.Inspect(t.ctx, t.state.ContainerID)
@@ -113,11 +112,23 @@ func (d *Driver) attachCgroup(p *parts, t *task) {
 	if !strings.Contains(path, t.state.ContainerID) {
 		return // the process has ended, and another may have its id
 	}
-	t.setCgroupDir(filepath.Join(cgroupRoot, path))
+	d.followCgroup(t, filepath.Join(cgroupRoot, path))
+}
+
+// followCgroup looks after the container's cgroup until the task ends: what memory
+// limits did to it, and the CPUs that the agent chooses.
+func (d *Driver) followCgroup(t *task, dir string) {
+	t.setCgroupDir(dir)
+	defer d.kills.Follow(t, dir)()
 	if from := cpusetDir(t.cfg); from != "" && !t.state.CPUSetByUser {
 		if !filepath.IsAbs(from) {
 			from = filepath.Join(cgroupRoot, from)
 		}
-		t.followCPUs(from, t.cgroup())
+		t.followCPUs(from, dir)
+		return
+	}
+	select {
+	case <-t.done:
+	case <-t.ctx.Done():
 	}
 }

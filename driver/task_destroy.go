@@ -62,6 +62,7 @@ func (p *parts) endForDestroy(t *task, force bool) error {
 	if !force {
 		return errors.New("must call StopTask for the given task before Destroy or set force to true")
 	}
+	t.wantEnd()
 	if err := p.engine.Stop(t.ctx, id, "", 0); err != nil && !errdefs.IsNotFound(err) {
 		p.logger.Warn("could not stop container before its removal", "container_id", id, "error", err)
 	}

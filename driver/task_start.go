@@ -215,6 +215,7 @@ func (s *starting) register() (*drivers.TaskHandle, error) {
 // look puts a task into the table and starts its watcher.
 func (d *Driver) look(p *parts, t *task) {
 	d.tasks.Put(t)
+	d.ooms.Claim(t)
 	p.ledger.Begin(t.cfg.ID, t.allocations())
 	d.watchers.Go(func() { d.watch(p, t) })
 	if cgroupV2() {

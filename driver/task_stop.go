@@ -34,6 +34,7 @@ func (d *Driver) StopTask(taskID string, timeout time.Duration, signal string) e
 
 // stop lets the engine send the stop signal and, after timeout, SIGKILL.
 func (p *parts) stop(t *task, timeout time.Duration) error {
+	t.wantEnd()
 	err := p.engine.Stop(t.ctx, t.state.ContainerID, "", timeout)
 	if err != nil && !errdefs.IsNotFound(err) && !t.exited() {
 		return fmt.Errorf("Failed to stop container %q: %w", t.state.ContainerID, err) //nolint:staticcheck // the built-in driver's text
@@ -65,6 +66,7 @@ func (p *parts) stopWith(t *task, signal string, timeout time.Duration) error {
 
 // kill signals a running container; one that has ended meanwhile is fine.
 func (p *parts) kill(ctx context.Context, t *task, signal string) error {
+	t.noteSignal(signal)
 	err := p.engine.Kill(ctx, t.state.ContainerID, signal)
 	if err == nil || errdefs.IsNotFound(err) || t.exited() {
 		return nil

@@ -69,6 +69,7 @@ func (d *Driver) watch(p *parts, t *task) {
 	}
 	p.noteEnd(t)
 	t.drainLogs()
+	d.awaitOOM(t, final)
 	r, at := d.judgeExit(t, final)
 	d.logger.Info("task ended", "task_id", t.cfg.ID, "container_id", t.state.ContainerID, "exit_code", r.ExitCode, "oom_killed", r.OOMKilled)
 	d.closeAccount(p, t, at)

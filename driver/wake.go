@@ -5,7 +5,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -161,30 +160,4 @@ func (d *Driver) Allocations() []restapi.Allocation {
 		}
 	}
 	return all
-}
-
-// watchOOM notes the engine's reports that a container ran out of memory: on
-// cgroup version 2 the container's own state does not always tell (task-driver
-// WT-3).
-func (d *Driver) watchOOM(ctx context.Context, p *parts) {
-	for {
-		err := p.engine.OOMs(ctx, func(containerID string) {
-			for _, t := range d.tasks.All() {
-				if t.state.ContainerID == containerID {
-					t.noteOOM()
-				}
-			}
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil && !errors.Is(err, context.Canceled) {
-			d.logger.Debug("the engine's event stream ended, will be opened again", "error", err)
-		}
-		select {
-		case <-time.After(maxReconnect):
-		case <-ctx.Done():
-			return
-		}
-	}
 }
