@@ -38,6 +38,7 @@ type fakeEngine struct {
 	oomNews  chan struct{} // closed when there is another, or when the streams break off
 	oomEnds  int           // how often the streams broke off
 	info     system.Info
+	api      string // negotiated version
 	version  types.Version
 }
 
@@ -56,7 +57,7 @@ type fakeContainer struct {
 
 func newFakeEngine() *fakeEngine {
 	return &fakeEngine{
-		containers: map[string]*fakeContainer{}, failures: map[string][]error{}, oomNews: make(chan struct{}), stopCode: 143,
+		containers: map[string]*fakeContainer{}, failures: map[string][]error{}, oomNews: make(chan struct{}), stopCode: 143, api: "1.41",
 		info:    system.Info{OSType: "linux", DefaultRuntime: "runc", Runtimes: map[string]system.RuntimeWithStatus{"runc": {}}},
 		version: types.Version{Version: "20.10.24", APIVersion: "1.41"},
 	}
@@ -411,6 +412,10 @@ func (e *fakeEngine) OOMs(ctx context.Context, seen func(string)) error {
 	}
 }
 
-func (e *fakeEngine) APIVersion() string { return "1.41" }
+func (e *fakeEngine) APIVersion() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.api
+}
 
 func (e *fakeEngine) Close() error { return nil }

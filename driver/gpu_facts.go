@@ -38,8 +38,9 @@ func (g *grant) compatHost() compat.Host {
 	return h
 }
 
-// env tells the task in numbers what it really got (cases DRV-31).
-func (g *grant) env() map[string]string {
+// numbers tell the task what it really got (cases DRV-31): GPU_MEMORY_TOTAL_MIB is
+// absent when one of the GPUs does not tell its memory.
+func (g *grant) numbers() map[string]string {
 	env := map[string]string{"GPU_COUNT": strconv.Itoa(len(g.Devices))}
 	var total uint64
 	for _, d := range g.Devices {

@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/system"
 	"github.com/hashicorp/nomad/nomad/structs"
 	"github.com/shoenig/test/must"
 
+	"github.com/gpu-docker/gpu-docker/compat"
 	"github.com/gpu-docker/gpu-docker/driver/config"
 	"github.com/gpu-docker/gpu-docker/driver/container"
 	"github.com/gpu-docker/gpu-docker/gpuhost"
@@ -232,9 +234,28 @@ func TestLinkNode(t *testing.T) {
 func TestTaskNumbers(t *testing.T) {
 	memory := uint64(40 << 30)
 	g := &grant{Devices: []grantedDevice{{UUID: "GPU-a", GPU: &gpuhost.GPU{UUID: "GPU-a", TotalBytes: &memory}}}}
-	must.Eq(t, map[string]string{"GPU_COUNT": "1", "GPU_MEMORY_TOTAL_MIB": "40960"}, g.env())
+	must.Eq(t, map[string]string{"GPU_COUNT": "1", "GPU_MEMORY_TOTAL_MIB": "40960"}, g.numbers())
 	g.Devices = append(g.Devices, grantedDevice{UUID: "GPU-b", GPU: &gpuhost.GPU{UUID: "GPU-b"}})
-	must.Eq(t, map[string]string{"GPU_COUNT": "2"}, g.env())
+	must.Eq(t, map[string]string{"GPU_COUNT": "2"}, g.numbers())
+}
+
+// TestTaskNumbersInside: they reach the container however its GPUs do, and over
+// what the image says of other machines.
+func TestTaskNumbersInside(t *testing.T) {
+	for _, injection := range []string{config.InjectionVolume, config.InjectionRuntime, config.InjectionCDI} {
+		t.Run(injection, func(t *testing.T) {
+			b := newBench(t, func(c *config.Plugin) { c.GPU.Injection = injection })
+			b.engine.api = "1.44" // for CDI
+			b.engine.info.Runtimes["nvidia"] = system.RuntimeWithStatus{}
+			memory := uint64(40 << 30)
+			b.host.inv.GPUs[0].TotalBytes = &memory
+			b.meta.md = compat.Metadata{Env: map[string]string{"GPU_COUNT": "8", "GPU_MEMORY_TOTAL_MIB": "1"}}
+			id, _ := b.start(b.task(nil, "GPU-a"))
+			env := b.engine.containers[id].env
+			must.SliceContains(t, env, "GPU_COUNT=1")
+			must.SliceContains(t, env, "GPU_MEMORY_TOTAL_MIB=40960")
+		})
+	}
 }
 
 func TestAllocations(t *testing.T) {

@@ -5,7 +5,6 @@ package driver
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
@@ -49,23 +48,14 @@ func (s *starting) containerGPU() *container.GPU {
 		UUIDs: s.grant.UUIDs(), Nodes: s.grant.Nodes,
 		DriverVersion:      s.grant.Driver.Version,
 		UseCompatLibraries: s.decision != nil && s.decision.UseCompatLibraries,
-		Env:                s.gpuEnv(),
+		Numbers:            s.grant.numbers(),
+		Env:                s.loaderEnv,
 		Libraries:          s.libraries,
 	}
 	if s.p.config.GPU.Injection == config.InjectionVolume {
 		gpu.Volume = s.p.volumeOf(s.grant.Driver.Version)
 	}
 	return gpu
-}
-
-// gpuEnv is what a task with GPUs gets beside its own environment, which wins.
-func (s *starting) gpuEnv() map[string]string {
-	env := maps.Clone(s.loaderEnv)
-	if env == nil {
-		env = map[string]string{}
-	}
-	maps.Copy(env, s.grant.env())
-	return env
 }
 
 // volumeOf names a driver's volume without making it.

@@ -53,6 +53,11 @@ func gpuEnvironment(in *Input, env map[string]string) findings {
 		}
 	}
 	setUnlessGiven(in, env, deviceOrder, "PCI_BUS_ID")
+	for name, value := range in.GPU.Numbers {
+		if _, given := env[name]; !given { // an image cannot know
+			env[name] = value
+		}
+	}
 	if engineInjects(in) {
 		return f
 	}

@@ -175,10 +175,17 @@ func TestGPU_ImageBeyondReason(t *testing.T) {
 func TestGPU_Environment(t *testing.T) {
 	t.Parallel()
 	in := grant(newInput(t, ""))
+	in.GPU.Numbers = map[string]string{"GPU_COUNT": "1", "GPU_MEMORY_TOTAL_MIB": "11519"}
 	in.GPU.Env = map[string]string{"VK_DRIVER_FILES": "/usr/local/nvidia/vk.json", "OTHER": "volume"}
-	in.ImageEnv = []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST"}
+	in.ImageEnv = []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST", "GPU_COUNT=8", "GPU_MEMORY_TOTAL_MIB=1", "VK_DRIVER_FILES=/image/vk.json"}
 	in.Task.Env["OTHER"] = "task"
+	in.Task.Env["GPU_MEMORY_TOTAL_MIB"] = "2048"
 	r := assemble(t, in)
+	must.Eq(t, "1", variable(r, "GPU_COUNT"))
+	must.Eq(t, "2048", variable(r, "GPU_MEMORY_TOTAL_MIB"))
+	must.Eq(t, "-", variable(r, "VK_DRIVER_FILES"))
+	in.ImageEnv = in.ImageEnv[:3]
+	r = assemble(t, in)
 	must.Eq(t, "-", variable(r, "CUDA_DEVICE_ORDER"))
 	must.Eq(t, "/usr/local/nvidia/vk.json", variable(r, "VK_DRIVER_FILES"))
 	must.Eq(t, "task", variable(r, "OTHER"))

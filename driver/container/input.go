@@ -65,6 +65,9 @@ type GPU struct {
 	DriverVersion string
 	// UseCompatLibraries puts the image's CUDA compatibility libraries first.
 	UseCompatLibraries bool
+	// Numbers are variables that tell the task what it got, however the GPUs come into
+	// the container. What the task sets stays; what the image sets does not.
+	Numbers map[string]string
 	// Env holds variables that make loaders find parts of the volume; what the
 	// task or the image sets stays.
 	Env map[string]string
