@@ -82,6 +82,8 @@ type fakeHost struct {
 	inv      gpuhost.Inventory
 	readings gpuhost.Readings
 	changed  chan struct{} // what Watch gives; nil never tells anything
+	lacks    string        // a control node or a MIG capability's that is not there
+	dev      string        // where the nodes are; empty: nowhere
 }
 
 // twoGPUs is a host with driver 535.104.05 and GPUs whose minors run backwards.
@@ -120,21 +122,40 @@ func (h *fakeHost) change(f func(*fakeHost)) {
 }
 
 func (h *fakeHost) ControlNodes() []gpuhost.DeviceNode {
-	return []gpuhost.DeviceNode{node("nvidiactl")}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.DeleteFunc([]gpuhost.DeviceNode{h.node("nvidiactl"), h.node("nvidia-uvm")}, func(n gpuhost.DeviceNode) bool {
+		return filepath.Base(n.ContainerPath) == h.lacks
+	})
 }
 
 func (h *fakeHost) GPUNode(g *gpuhost.GPU) (gpuhost.DeviceNode, error) {
-	return node(fmt.Sprintf("nvidia%d", g.Minor)), nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.node(fmt.Sprintf("nvidia%d", g.Minor)), nil
 }
 
 func (h *fakeHost) MIGNodes(*gpuhost.GPU, *gpuhost.MIGDevice) ([]gpuhost.DeviceNode, error) {
-	return []gpuhost.DeviceNode{node("nvidia-caps/nvidia-cap1"), node("nvidia-caps/nvidia-cap2")}, nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var nodes []gpuhost.DeviceNode
+	for _, name := range []string{"nvidia-cap1", "nvidia-cap2"} {
+		if name == h.lacks {
+			return nodes, fmt.Errorf("device node %q is missing", "/dev/nvidia-caps/"+name)
+		}
+		nodes = append(nodes, h.node("nvidia-caps/"+name))
+	}
+	return nodes, nil
 }
 
 func (h *fakeHost) Close() {}
 
-func node(name string) gpuhost.DeviceNode {
-	return gpuhost.DeviceNode{HostPath: "/nowhere/" + name, ContainerPath: "/dev/" + name}
+func (h *fakeHost) node(name string) gpuhost.DeviceNode {
+	dir := h.dev
+	if dir == "" {
+		dir = "/nowhere"
+	}
+	return gpuhost.DeviceNode{HostPath: filepath.Join(dir, name), ContainerPath: "/dev/" + name}
 }
 
 // fakeVolumes has the volume of one driver version, and of earlier ones.

@@ -5,11 +5,14 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/nomad/plugins/drivers"
 
+	"github.com/gpu-docker/gpu-docker/driver/config"
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 )
 
@@ -82,7 +85,7 @@ func (p *parts) grantGPUs(ctx context.Context, cfg *drivers.TaskConfig) (*grant,
 	}
 	inv := p.host.Inventory(ctx)
 	if inv.Driver.Version == "" {
-		return nil, gpuTrouble("%d reserved, but this node has no NVIDIA driver now: %s", len(ids), inv.Reason)
+		return nil, gpuTrouble("%d reserved, but this node has no NVIDIA driver now: %w", len(ids), noDriver(inv))
 	}
 	g := &grant{IDs: ids, Driver: inv.Driver}
 	seen := map[string]int{}
@@ -101,7 +104,35 @@ func (p *parts) grantGPUs(ctx context.Context, cfg *drivers.TaskConfig) (*grant,
 		g.addNodes(nodes...)
 	}
 	g.addNodes(p.host.ControlNodes()...)
+	if p.computes() && !g.hasNode(uvmNode) {
+		return nil, gpuTrouble("device node %q is missing, and CUDA does not work without it; run \"nvidia-modprobe -u -c=0\" as root, now and at each start of this machine", uvmNode)
+	}
 	return g, nil
+}
+
+// uvmNode is the control node without which CUDA fails, as a container sees it. The
+// driver's kernel modules do not make it by themselves: CUDA does when nvidia-modprobe is
+// installed, and so does gpuhost's question to CUDA, but in a container it cannot.
+const uvmNode = "/dev/nvidia-uvm"
+
+// computes says whether tasks get CUDA from us: an NVIDIA runtime and CDI see to their
+// nodes themselves, and a volume without the driver's compute files has no libcuda.
+func (p *parts) computes() bool {
+	g := p.config.GPU
+	return g.Injection == config.InjectionVolume && (slices.Contains(g.Capabilities, "all") || slices.Contains(g.Capabilities, "compute"))
+}
+
+// noDriver says why the driver's version is not known, in the words of whoever knows.
+func noDriver(inv *gpuhost.Inventory) error {
+	switch d := inv.Driver; {
+	case inv.Reason != "":
+		return errors.New(inv.Reason)
+	case d.VersionErr != nil && d.KernelVersion != "":
+		return fmt.Errorf("its kernel module is %s, but the version query failed: %w; see the kernel's log for lines with NVRM", d.KernelVersion, d.VersionErr)
+	case d.VersionErr != nil:
+		return fmt.Errorf("the version query failed: %w; see the kernel's log for lines with NVRM", d.VersionErr)
+	}
+	return errors.New("nobody tells its version; run \"gpu-docker doctor\"")
 }
 
 // findDevice finds a GPU or MIG device and its nodes.
@@ -147,16 +178,17 @@ func (p *parts) nodesOf(gpu *gpuhost.GPU, mig *gpuhost.MIGDevice) ([]gpuhost.Dev
 	return nodes, nil
 }
 
+// hasNode says whether a node is granted, by its path in the container.
+func (g *grant) hasNode(path string) bool {
+	return slices.ContainsFunc(g.Nodes, func(n gpuhost.DeviceNode) bool { return n.ContainerPath == path })
+}
+
 // addNodes adds nodes that the grant does not have yet.
 func (g *grant) addNodes(nodes ...gpuhost.DeviceNode) {
-next:
 	for _, n := range nodes {
-		for _, have := range g.Nodes {
-			if have.ContainerPath == n.ContainerPath {
-				continue next
-			}
+		if !g.hasNode(n.ContainerPath) {
+			g.Nodes = append(g.Nodes, n)
 		}
-		g.Nodes = append(g.Nodes, n)
 	}
 }
 

@@ -10,14 +10,20 @@ import (
 )
 
 // checkCount holds the task option gpu.count against the reservation: an agent
-// may start a task without its devices after a restart (cases DRV-05).
-func checkCount(want *int, got int) error {
+// may start a task without its devices after a restart (cases DRV-05). Shares of one
+// GPU are one GPU.
+func checkCount(want *int, g *grant) error {
+	got := len(g.Devices)
 	if want == nil || *want == got {
 		return nil
 	}
 	noun := "GPUs"
 	if *want == 1 {
 		noun = "GPU"
+	}
+	if len(g.IDs) == *want {
+		return gpuTrouble("requested %d %s, got %d: the reservation has %d shares, and shares of one GPU count once; set gpu.count to the number of GPUs, or leave it out where GPUs are shared",
+			*want, noun, got, len(g.IDs))
 	}
 	return gpuTrouble("requested %d %s, got %d; check that the device block's count equals gpu.count", *want, noun, got)
 }

@@ -42,10 +42,10 @@ func TestGrants(t *testing.T) {
 		nodes string
 		label string
 	}{
-		{"one GPU, by its minor number", []string{"GPU-a"}, "nvidia1 nvidiactl", "GPU-a"},
-		{"two GPUs in reservation order", []string{"GPU-b", "GPU-a"}, "nvidia0 nvidia1 nvidiactl", "GPU-b,GPU-a"},
-		{"several shares of a GPU are one GPU", []string{"GPU-a::0", "GPU-a::3"}, "nvidia1 nvidiactl", "GPU-a"},
-		{"a MIG device with its capabilities", []string{"MIG-c"}, "nvidia0 nvidia-caps/nvidia-cap1 nvidia-caps/nvidia-cap2 nvidiactl", "MIG-c"},
+		{"one GPU, by its minor number", []string{"GPU-a"}, "nvidia1 nvidiactl nvidia-uvm", "GPU-a"},
+		{"two GPUs in reservation order", []string{"GPU-b", "GPU-a"}, "nvidia0 nvidia1 nvidiactl nvidia-uvm", "GPU-b,GPU-a"},
+		{"several shares of a GPU are one GPU", []string{"GPU-a::0", "GPU-a::3"}, "nvidia1 nvidiactl nvidia-uvm", "GPU-a"},
+		{"a MIG device with its capabilities", []string{"MIG-c"}, "nvidia0 nvidia-caps/nvidia-cap1 nvidia-caps/nvidia-cap2 nvidiactl nvidia-uvm", "MIG-c"},
 		{"no GPU", nil, "", ""},
 		{"explicitly none", []string{"void"}, "", ""},
 	} {
@@ -55,6 +55,36 @@ func TestGrants(t *testing.T) {
 			id, _ := b.start(cfg)
 			must.Eq(t, tc.nodes, b.devicesInside())
 			must.Eq(t, tc.label, b.engine.containers[id].labels[container.LabelGPUs])
+		})
+	}
+}
+
+// TestUVMNode: a task that cannot compute is told so before it starts; one that gets no
+// CUDA from us needs no such node.
+func TestUVMNode(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*config.Plugin)
+		starts bool
+	}{
+		{"all capabilities", nil, false},
+		{"compute", func(c *config.Plugin) { c.GPU.Capabilities = []string{"utility", "compute"} }, false},
+		{"no compute", func(c *config.Plugin) { c.GPU.Capabilities = []string{"utility", "graphics"} }, true},
+		{"the NVIDIA runtime", func(c *config.Plugin) { c.GPU.Injection = config.InjectionRuntime }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, tc.change)
+			b.engine.info.Runtimes["nvidia"] = system.RuntimeWithStatus{}
+			b.host.lacks = "nvidia-uvm"
+			_, _, err := b.StartTask(b.task(nil))
+			must.NoError(t, err, must.Sprint("no GPU"))
+			_, _, err = b.StartTask(b.task(nil, "GPU-a"))
+			if tc.starts {
+				must.NoError(t, err)
+				return
+			}
+			must.ErrorContains(t, err, `device node "/dev/nvidia-uvm" is missing, and CUDA does not work without it; run "nvidia-modprobe -u -c=0" as root`)
+			must.True(t, structs.IsRecoverable(err))
 		})
 	}
 }
@@ -137,12 +167,16 @@ func TestRestartOfATaskGetsItsGPUAgain(t *testing.T) {
 
 func TestReservedCount(t *testing.T) {
 	zero, one, two := 0, 1, 2
-	must.NoError(t, checkCount(nil, 3))
-	must.NoError(t, checkCount(&one, 1))
-	must.ErrorContains(t, checkCount(&one, 0), "requested 1 GPU, got 0")
-	must.ErrorContains(t, checkCount(&two, 1), "requested 2 GPUs, got 1")
-	must.ErrorContains(t, checkCount(&zero, 1), "requested 0 GPUs, got 1")
-	must.ErrorIs(t, checkCount(&one, 0), ErrGPUUnavailable)
+	none, single := &grant{}, &grant{IDs: []string{"GPU-a"}, Devices: make([]grantedDevice, 1)}
+	shares := &grant{IDs: []string{"GPU-a::0", "GPU-a::1"}, Devices: make([]grantedDevice, 1)}
+	must.NoError(t, checkCount(nil, &grant{Devices: make([]grantedDevice, 3)}))
+	must.NoError(t, checkCount(&one, single))
+	must.NoError(t, checkCount(&one, shares))
+	must.ErrorContains(t, checkCount(&one, none), "requested 1 GPU, got 0; check that the device block's count equals gpu.count")
+	must.ErrorContains(t, checkCount(&two, single), "requested 2 GPUs, got 1; check")
+	must.ErrorContains(t, checkCount(&two, shares), "requested 2 GPUs, got 1: the reservation has 2 shares, and shares of one GPU count once; set gpu.count to the number of GPUs")
+	must.ErrorContains(t, checkCount(&zero, single), "requested 0 GPUs, got 1")
+	must.ErrorIs(t, checkCount(&one, none), ErrGPUUnavailable)
 }
 
 func TestUnhealthyGPU(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/gpu-docker/gpu-docker/compat"
 	"github.com/gpu-docker/gpu-docker/driver/config"
 	"github.com/gpu-docker/gpu-docker/driver/container"
+	"github.com/gpu-docker/gpu-docker/gpuhost"
 )
 
 func internal(text string) error { return fmt.Errorf("%s: %w", text, errdefs.ErrInternal) }
@@ -89,6 +90,22 @@ func TestStartFailures(t *testing.T) {
 		{
 			name: "no driver any more", gpus: []string{"GPU-a"}, wantErr: "no NVIDIA driver now: unloaded", recoverable: true,
 			prepare: func(b *bench) { b.host.inv.Driver.Version, b.host.inv.Reason = "", "unloaded" },
+		},
+		{
+			name: "a driver that does not tell its version", gpus: []string{"GPU-a"}, recoverable: true,
+			wantErr: "no NVIDIA driver now: its kernel module is 535.104.05, but the version query failed: unknown error (code 999); see the kernel's log",
+			prepare: func(b *bench) {
+				b.host.inv.Driver = gpuhost.Driver{KernelVersion: "535.104.05", VersionErr: errors.New("unknown error (code 999)")}
+			},
+		},
+		{
+			name: "MIG device without one of its capabilities (cases DRV-23)", gpus: []string{"MIG-c"}, recoverable: true,
+			wantErr: `"MIG-c": device node "/dev/nvidia-caps/nvidia-cap2" is missing`,
+			prepare: func(b *bench) { b.host.lacks = "nvidia-cap2" },
+		},
+		{
+			name: "GPU count with shares (cases DRV-05)", gpus: []string{"GPU-a::0", "GPU-a::1"}, recoverable: true,
+			change: func(o *config.Task) { two := 2; o.GPU.Count = &two }, wantErr: "shares of one GPU count once",
 		},
 		{
 			name: "image needs a newer driver", gpus: []string{"GPU-a"}, wantErr: `needs CUDA 13.0; this node's driver 535.104.05 supports CUDA 12.2`,

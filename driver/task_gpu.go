@@ -18,7 +18,7 @@ func (s *starting) reserveGPUs() error {
 	if err != nil {
 		return err
 	}
-	if err := checkCount(s.options.GPU.Count, len(granted.Devices)); err != nil {
+	if err := checkCount(s.options.GPU.Count, granted); err != nil {
 		return err
 	}
 	s.grant = granted
