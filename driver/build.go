@@ -68,6 +68,7 @@ func (d *Driver) emptyParts(cfg *config.Plugin) *parts {
 	p := &parts{
 		logger: d.logger, config: cfg, proc: procRoot, ctx: ctx, cancel: cancel,
 		state: newStateFile(d.stateDir, d.logger), claimed: map[string]bool{}, volumeLeft: make(chan struct{}, 1),
+		charLinks: charLinks, procDevices: procDevices,
 	}
 	p.ledger = accounting.New(accounting.Config{
 		Host: p, File: filepath.Join(d.stateDir, "accounting.jsonl"), JobMappingDir: cfg.GPU.JobMappingDir, Logger: d.logger,

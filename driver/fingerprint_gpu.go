@@ -17,16 +17,36 @@ import (
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 )
 
-// healthText is "Healthy", with a warning where tasks of other drivers get GPUs
-// that nobody reserved (cases SEC-02).
+// healthText is "Healthy", with what the operator should know of the engine.
 func (p *parts) healthText() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.info != nil && strings.Contains(p.info.defaultRuntime, "nvidia") {
-		return fmt.Sprintf("%s; isolation depends on other runtime settings: the engine's default runtime %q gives GPUs to containers of other drivers",
-			drivers.DriverHealthy, p.info.defaultRuntime)
+	if p.info == nil {
+		return drivers.DriverHealthy
 	}
-	return drivers.DriverHealthy
+	return drivers.DriverHealthy + p.info.givesAway() + p.losesNodes()
+}
+
+// givesAway continues the health text where tasks of other drivers get GPUs that
+// nobody reserved (cases SEC-02); empty where they do not.
+func (i *engineInfo) givesAway() string {
+	const depends = "; isolation depends on other runtime settings: "
+	switch {
+	case slices.Contains(i.nvidiaRuntimes, i.defaultRuntime):
+		return fmt.Sprintf(depends+"the engine's default runtime %q gives GPUs to containers of other drivers", i.defaultRuntime)
+	case len(i.nvidiaRuntimes) > 0:
+		return fmt.Sprintf(depends+"the engine gives GPUs to containers of other drivers that name the runtime \"%s\"", strings.Join(i.nvidiaRuntimes, `" or "`))
+	}
+	return ""
+}
+
+// losesNodes continues the health text where a systemd reload takes GPUs from
+// running containers (cases DRV-06); empty where it does not. The caller has the lock.
+func (p *parts) losesNodes() string {
+	if p.unlinked == nil || p.info.cgroupDriver != "systemd" {
+		return ""
+	}
+	return fmt.Sprintf("; a systemd reload may take GPUs from running tasks: %v", p.unlinked)
 }
 
 // nvidiaFacts are what an inventory brings into the fingerprint; zero without a driver.

@@ -4,52 +4,68 @@
 package driver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpu-docker/gpu-docker/driver/container"
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 )
 
-// charLinks is where systemd and runc look for the path of a device number.
-const charLinks = "/dev/char"
+const (
+	// charLinks is where systemd and runc look for the path of a device number.
+	charLinks = "/dev/char"
+	// procDevices lists the majors of the running kernel's drivers.
+	procDevices = "/proc/devices"
+)
 
 // linkNodes makes sure that systemd can name the device nodes of a container: it
 // drops device rules without such a link at its next reload, and the container
-// loses its GPU (cases DRV-06). Nodes of another root than /dev need none.
+// loses its GPU (cases DRV-06). The link goes by number alone, so that the nodes of any
+// driver root need one; udev makes none for them. The nodes of a simulated host have
+// numbers that no driver of a kernel without GPUs has, and get none.
 func (p *parts) linkNodes(nodes []gpuhost.DeviceNode) {
+	if len(nodes) == 0 {
+		return
+	}
+	majors := container.KernelMajors(p.procDevices)
+	var unlinked error
 	for _, n := range nodes {
-		if !strings.HasPrefix(n.HostPath, "/dev/") {
-			continue
+		var st unix.Stat_t
+		if unix.Stat(n.HostPath, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || !majors[unix.Major(st.Rdev)] {
+			continue // the engine names a node that is none
 		}
-		if err := linkNode(charLinks, n.HostPath); err != nil {
+		if err := linkNode(p.charLinks, n.HostPath, st.Rdev); err != nil {
 			p.logger.Warn("a systemd reload may take this device from its container", "device", n.HostPath, "error", err)
+			unlinked = cmp.Or(unlinked, err)
 		}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unlinked = unlinked
 }
 
-// linkNode makes the link <dir>/<major>:<minor> to a device node unless something
-// of that name is there.
-func linkNode(dir, node string) error {
-	var st unix.Stat_t
-	if err := unix.Stat(node, &st); err != nil {
-		return fmt.Errorf("device number of %q: %w", node, err)
+// linkNode makes the link <dir>/<major>:<minor> to a device node unless one that leads
+// somewhere is there: a driver container that came again may have its root elsewhere.
+func linkNode(dir, node string, number uint64) error {
+	link := filepath.Join(dir, fmt.Sprintf("%d:%d", unix.Major(number), unix.Minor(number)))
+	if _, err := os.Stat(link); err == nil {
+		return nil
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return fmt.Errorf("%q is not a character device", node)
-	}
-	link := filepath.Join(dir, fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)))
 	target, err := filepath.Rel(dir, node)
 	if err != nil {
 		return err
 	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	err = os.Symlink(target, link)
-	if errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, fs.ErrExist) { // another process was first
 		return nil
 	}
 	return err

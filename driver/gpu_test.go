@@ -254,15 +254,73 @@ func TestForeignProcesses(t *testing.T) {
 	must.Eq(t, "GPU GPU-a is in use by processes that are not this task's: pid 7 (3 MiB), pid 20", (<-events).Message)
 }
 
-func TestLinkNode(t *testing.T) {
-	dir := t.TempDir()
-	must.NoError(t, linkNode(dir, "/dev/null"))
-	must.NoError(t, linkNode(dir, "/dev/null"))
-	info, err := os.Stat(filepath.Join(dir, "1:3"))
+// linkBench is a driver whose GPU nodes are /dev/null and /dev/zero, which are
+// NVIDIA's by the kernel's list, and the directory of its links.
+func linkBench(t *testing.T) (b *bench, links string) {
+	t.Helper()
+	b = newBench(t, nil)
+	p, err := b.driver.configured()
 	must.NoError(t, err)
-	must.True(t, info.Mode()&os.ModeCharDevice != 0)
-	must.ErrorContains(t, linkNode(dir, dir), "not a character device")
-	must.ErrorContains(t, linkNode(dir, filepath.Join(dir, "none")), "device number")
+	links = filepath.Join(t.TempDir(), "char")
+	must.NoError(t, os.Mkdir(links, 0o755))
+	list := filepath.Join(t.TempDir(), "devices")
+	must.NoError(t, os.WriteFile(list, []byte("Character devices:\n  1 nvidia\n"), 0o600))
+	p.charLinks, p.procDevices = links, list
+
+	root := t.TempDir() // as of a driver container
+	for name, target := range map[string]string{"nvidia1": "/dev/null", "nvidiactl": "/dev/zero", "nvidia-uvm": "/dev/ptmx"} {
+		must.NoError(t, os.Symlink(target, filepath.Join(root, name)))
+	}
+	b.host.dev = root
+	return b, links
+}
+
+// TestDeviceLinks: systemd finds the nodes of a task by their numbers, whatever root
+// they are in; devices that are not NVIDIA's by this kernel are left alone (cases DRV-06).
+func TestDeviceLinks(t *testing.T) {
+	b, links := linkBench(t)
+	must.NoError(t, os.Symlink("nowhere", filepath.Join(links, "1:5"))) // of a root that is gone
+	b.start(b.task(nil, "GPU-a"))
+	entries, err := os.ReadDir(links)
+	must.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	must.Eq(t, []string{"1:3", "1:5"}, names)
+	for name, node := range map[string]string{"1:3": "nvidia1", "1:5": "nvidiactl"} {
+		target, err := os.Readlink(filepath.Join(links, name))
+		must.NoError(t, err)
+		must.Eq(t, filepath.Join(b.host.dev, node), filepath.Join(links, target))
+		info, err := os.Stat(filepath.Join(links, name))
+		must.NoError(t, err)
+		must.True(t, info.Mode()&os.ModeCharDevice != 0)
+	}
+	must.Eq(t, "Healthy", b.driver.probe(t.Context()).HealthDescription)
+}
+
+// TestMissingDeviceLinks: the operator is told where systemd would take devices away.
+func TestMissingDeviceLinks(t *testing.T) {
+	for driver, told := range map[string]bool{"systemd": true, "cgroupfs": false} {
+		t.Run(driver, func(t *testing.T) {
+			b, links := linkBench(t)
+			b.engine.info.CgroupDriver = driver
+			must.NoError(t, os.RemoveAll(links))
+			b.start(b.task(nil, "GPU-a"))
+			b.start(b.task(nil))
+			text := b.driver.probe(t.Context()).HealthDescription
+			if !told {
+				must.Eq(t, "Healthy", text)
+				return
+			}
+			must.StrHasPrefix(t, "Healthy; a systemd reload may take GPUs from running tasks: symlink ", text)
+			must.StrContains(t, text, "1:3")
+
+			must.NoError(t, os.Mkdir(links, 0o755))
+			b.start(b.task(nil, "GPU-b"))
+			must.Eq(t, "Healthy", b.driver.probe(t.Context()).HealthDescription)
+		})
+	}
 }
 
 func TestTaskNumbers(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/nomad/plugins/drivers"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/driver/container"
 	"github.com/gpu-docker/gpu-docker/driver/image"
 	"github.com/gpu-docker/gpu-docker/driver/logship"
 	"github.com/gpu-docker/gpu-docker/gpuhost"
@@ -86,6 +87,10 @@ type parts struct {
 	// engineErr says why there is no engine client; nil when there is one.
 	engineErr error
 
+	// charLinks has the links of device numbers to their nodes, procDevices the kernel's
+	// list of majors.
+	charLinks, procDevices string
+
 	wakeOnce sync.Once
 	ctx      context.Context // ends with close
 	cancel   context.CancelFunc
@@ -98,6 +103,8 @@ type parts struct {
 	mu     sync.Mutex    // guards everything below
 	server *serve.Server // nil before wake
 	info   *engineInfo   // nil before the engine told
+	// unlinked says why a device node has no link that systemd needs; nil when all have.
+	unlinked error
 	// claimed are the pause containers that somebody named since the start.
 	claimed map[string]bool
 }
@@ -138,6 +145,8 @@ type engineInfo struct {
 	rootDir        string // of the engine's files
 	defaultRuntime string
 	runtimes       []string // sorted
+	nvidiaRuntimes []string // those that give GPUs away; sorted
+	cgroupDriver   string   // "cgroupfs" or "systemd"
 }
 
 // noteInfo keeps what the engine told.
@@ -146,6 +155,12 @@ func (p *parts) noteInfo(info system.Info) engineInfo {
 		rootDir:        info.DockerRootDir,
 		defaultRuntime: info.DefaultRuntime,
 		runtimes:       slices.Sorted(maps.Keys(info.Runtimes)),
+		cgroupDriver:   info.CgroupDriver,
+	}
+	for _, name := range told.runtimes {
+		if container.IsNVIDIARuntime(p.config, name, info.Runtimes[name].Runtime) {
+			told.nvidiaRuntimes = append(told.nvidiaRuntimes, name)
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

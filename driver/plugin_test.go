@@ -194,11 +194,36 @@ func TestFingerprint(t *testing.T) {
 		b.engine.version = types.Version{Version: "18", APIVersion: "1.39"}
 		must.StrContains(t, first(b).HealthDescription, "speaks API 1.39, this driver needs 1.41")
 	})
-	t.Run("the default runtime gives GPUs away", func(t *testing.T) {
-		b := newBench(t, nil)
-		b.engine.info = system.Info{DefaultRuntime: "nvidia"}
-		must.StrContains(t, first(b).HealthDescription, "isolation depends on other runtime settings")
-	})
+	const program = "/usr/bin/nvidia-container-runtime"
+	for name, tc := range map[string]struct {
+		info system.Info
+		want string
+	}{
+		"the default runtime gives GPUs away": {
+			system.Info{DefaultRuntime: "nvidia", Runtimes: map[string]system.RuntimeWithStatus{"nvidia": {}, "runc": {}}},
+			`Healthy; isolation depends on other runtime settings: the engine's default runtime "nvidia" gives GPUs to containers of other drivers`,
+		},
+		"by the name of its program": {
+			system.Info{DefaultRuntime: "gpu", Runtimes: map[string]system.RuntimeWithStatus{"gpu": {Runtime: system.Runtime{Path: program}}}},
+			`Healthy; isolation depends on other runtime settings: the engine's default runtime "gpu" gives GPUs to containers of other drivers`,
+		},
+		"a runtime that is no default does": {
+			system.Info{DefaultRuntime: "runc", Runtimes: map[string]system.RuntimeWithStatus{"runc": {}, "nvidia": {}, "gpu": {Runtime: system.Runtime{Path: program}}}},
+			`Healthy; isolation depends on other runtime settings: the engine gives GPUs to containers of other drivers that name the runtime "gpu" or "nvidia"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.engine.info = tc.info
+			must.Eq(t, tc.want, first(b).HealthDescription)
+			id, _ := b.start(b.task(nil))
+			want := ""
+			if tc.info.DefaultRuntime != "runc" {
+				want = "runc"
+			}
+			must.Eq(t, want, b.engine.containers[id].host.Runtime)
+		})
+	}
 	t.Run("tasks with an old driver", func(t *testing.T) {
 		b := newBench(t, nil)
 		for i, version := range []string{"470.1", "470.1", "460.2", "", "535.104.05"} {

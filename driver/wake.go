@@ -100,6 +100,7 @@ func (p *parts) engineFacts(ctx context.Context) container.Engine {
 	facts.APIVersion = p.engine.APIVersion() // negotiated by now
 	facts.DefaultRuntime = info.defaultRuntime
 	facts.Runtimes = info.runtimes
+	facts.NVIDIARuntimes = info.nvidiaRuntimes
 	return facts
 }
 

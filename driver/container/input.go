@@ -33,6 +33,8 @@ type Engine struct {
 	APIVersion string
 	// Runtimes are the names of the registered runtimes; nil means not known.
 	Runtimes []string
+	// NVIDIARuntimes are those of them that give GPUs away; see IsNVIDIARuntime.
+	NVIDIARuntimes []string
 	// DefaultRuntime is the engine's own choice; empty means not known.
 	DefaultRuntime string
 }

@@ -136,10 +136,18 @@ func deviceMajor(name string) uint32 {
 // nvidiaMajors are the majors of NVIDIA's character devices: the fixed one and
 // what the kernel lists. Without the list, the fixed one alone.
 func nvidiaMajors(procDevices string) map[uint32]bool {
-	majors := map[uint32]bool{nvidiaMajor: true}
 	if procDevices == "" {
 		procDevices = "/proc/devices"
 	}
+	majors := KernelMajors(procDevices)
+	majors[nvidiaMajor] = true
+	return majors
+}
+
+// KernelMajors are the majors of the NVIDIA character devices that the kernel lists in
+// a file such as /proc/devices; empty without a driver, or without the file.
+func KernelMajors(procDevices string) map[uint32]bool {
+	majors := map[uint32]bool{}
 	f, err := os.Open(procDevices)
 	if err != nil {
 		return majors

@@ -115,6 +115,7 @@ func TestNVIDIA_ByNumber(t *testing.T) {
 	t.Parallel()
 	must.Eq(t, map[uint32]bool{195: true, 235: true}, nvidiaMajors("testdata/proc-devices"))
 	must.Eq(t, map[uint32]bool{195: true}, nvidiaMajors("testdata/none"))
+	must.MapEmpty(t, KernelMajors("testdata/none"))
 	must.Eq(t, uint32(1), deviceMajor("/dev/null"))
 	must.Eq(t, uint32(0), deviceMajor("/etc/passwd"))
 	must.Eq(t, uint32(0), deviceMajor("/nonexistent"))

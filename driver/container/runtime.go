@@ -4,9 +4,11 @@
 package container
 
 import (
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/versions"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
@@ -32,7 +34,7 @@ func runtimeName(in *Input) (string, findings) {
 		name = wanted
 	}
 	if name == "" {
-		if isNVIDIARuntime(in.Plugin, in.Engine.DefaultRuntime) {
+		if isNVIDIARuntime(in, in.Engine.DefaultRuntime) {
 			return plainRuntime, f
 		}
 		return "", f
@@ -57,13 +59,23 @@ func isShim(in *Input, name string) bool {
 		!versions.LessThan(in.Engine.APIVersion, shimAPIVersion)
 }
 
-// isNVIDIARuntime says whether a runtime injects GPUs by what the environment says.
-func isNVIDIARuntime(p *config.Plugin, name string) bool {
-	return name != "" && (name == p.NVIDIARuntime || strings.Contains(name, "nvidia"))
+// IsNVIDIARuntime says whether a runtime of the engine gives containers the GPUs that
+// their environment asks for: by its name or, whatever it is called, by its program. One
+// that the engine does not tell about is judged by its name.
+func IsNVIDIARuntime(p *config.Plugin, name string, told system.Runtime) bool {
+	program, _ := told.Options["BinaryName"].(string) // of a runtime that has a shim
+	return name != "" && (name == p.NVIDIARuntime || slices.ContainsFunc([]string{name, path.Base(told.Path), path.Base(program)}, func(word string) bool {
+		return strings.Contains(word, "nvidia")
+	}))
+}
+
+// isNVIDIARuntime is IsNVIDIARuntime for what is known of the engine.
+func isNVIDIARuntime(in *Input, name string) bool {
+	return slices.Contains(in.Engine.NVIDIARuntimes, name) || IsNVIDIARuntime(in.Plugin, name, system.Runtime{})
 }
 
 // engineInjects says whether the engine brings the driver into this container by
 // itself, so that the driver volume and its search paths are not needed.
 func engineInjects(in *Input) bool {
-	return in.Plugin.GPU.Injection != config.InjectionVolume || isNVIDIARuntime(in.Plugin, in.Options.Runtime)
+	return in.Plugin.GPU.Injection != config.InjectionVolume || isNVIDIARuntime(in, in.Options.Runtime)
 }

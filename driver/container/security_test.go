@@ -9,8 +9,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/docker/docker/api/types/system"
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
+
+	"github.com/gpu-docker/gpu-docker/driver/config"
 )
 
 func TestSecurity_Privileged(t *testing.T) {
@@ -114,6 +117,7 @@ func TestSecurity_Runtime(t *testing.T) {
 		api             string // of the engine
 		gpu             bool
 		injection       string
+		injecting       string // a runtime that gives GPUs away by its program
 		want, wantError string
 		wantVolume      bool
 	}{
@@ -137,6 +141,8 @@ func TestSecurity_Runtime(t *testing.T) {
 			wantError: `conflicting runtime requests: gpu runtime "nvidia" conflicts with task runtime "runc"`},
 		{name: "default runtime injects", engineDefault: "nvidia", want: "runc"},
 		{name: "default runtime injects, with a GPU", engineDefault: "nvidia", gpu: true, want: "runc", wantVolume: true},
+		{name: "default runtime injects, by its program", engineDefault: "gpu", injecting: "gpu", want: "runc"},
+		{name: "choice injects, by its program", runtime: "gpu", injecting: "gpu", gpu: true, allowed: []string{"gpu"}, engine: []string{"gpu"}, want: "gpu"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := newInput(t, "")
@@ -156,6 +162,9 @@ func TestSecurity_Runtime(t *testing.T) {
 			if tc.api != "" {
 				in.Engine.APIVersion = tc.api
 			}
+			if tc.injecting != "" {
+				in.Engine.NVIDIARuntimes = []string{tc.injecting}
+			}
 			in.Engine.Runtimes = append(in.Engine.Runtimes, tc.engine...)
 			if tc.wantError != "" {
 				assembleError(t, in, tc.wantError)
@@ -165,6 +174,30 @@ func TestSecurity_Runtime(t *testing.T) {
 			must.Eq(t, tc.want, h.Runtime)
 			must.Eq(t, tc.wantVolume, len(h.Mounts) == 1)
 		})
+	}
+}
+
+// TestIsNVIDIARuntime: what gives GPUs away is known by name or by program (cases SEC-02).
+func TestIsNVIDIARuntime(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		told system.Runtime
+		want bool
+	}{
+		{"nvidia", system.Runtime{}, true},
+		{"nvidia-cdi", system.Runtime{Path: "runc"}, true},
+		{"of-the-operator", system.Runtime{Path: "runc"}, true},
+		{"gpu", system.Runtime{Path: "/usr/bin/nvidia-container-runtime"}, true},
+		{"gpu", system.Runtime{Type: "io.containerd.runc.v2", Options: map[string]any{"BinaryName": "/usr/bin/nvidia-container-runtime.legacy"}}, true},
+		{"runc", system.Runtime{Path: "runc"}, false},
+		{"own", system.Runtime{Path: "/opt/nvidia/bin/runc"}, false},
+		{"kata", system.Runtime{Type: "io.containerd.kata.v2", Options: map[string]any{"BinaryName": 1}}, false},
+		{"", system.Runtime{}, false},
+	} {
+		p := config.DefaultPlugin()
+		p.NVIDIARuntime = "of-the-operator"
+		must.Eq(t, tc.want, IsNVIDIARuntime(p, tc.name, tc.told), must.Sprint(tc))
 	}
 }
 
