@@ -14,10 +14,9 @@ import (
 // Coordinator resolves images for many tasks at once and counts who uses what.
 // All methods are safe for concurrent use.
 type Coordinator struct {
-	engine  func() Engine
-	log     hclog.Logger
-	diskUse func() (uint64, bool)
-	uses    *uses
+	engine func() Engine
+	log    hclog.Logger
+	uses   *uses
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -38,7 +37,6 @@ func New(cfg Config) *Coordinator {
 	return &Coordinator{
 		engine:  cfg.Engine,
 		log:     cfg.Logger.Named("image"),
-		diskUse: cfg.DiskUse,
 		uses:    newUses(cfg.GC, cfg.StateFile),
 		ctx:     ctx,
 		cancel:  cancel,

@@ -35,9 +35,6 @@ type Config struct {
 	// StateFile keeps the images in use and the removals that are due, so that
 	// they outlive this process. Empty: memory only.
 	StateFile string
-	// DiskUse returns a number that changes while the engine writes to its disk,
-	// and false when it cannot tell. Nil: a pull that unpacks is never stalled.
-	DiskUse func() (uint64, bool)
 }
 
 // GC says what happens to images that no task uses any more.

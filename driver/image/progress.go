@@ -100,7 +100,6 @@ type progress struct {
 	layers map[string]*layer
 	last   message   // newest message
 	moved  time.Time // when last arrived
-	disk   uint64    // DiskUse when it last changed
 }
 
 func newProgress(now time.Time) *progress {
@@ -143,20 +142,15 @@ func (l *layer) advance(state layerState, current, total int64) {
 	}
 }
 
-// silence is how long nothing has moved. While layers are verified or unpacked
-// the engine may say nothing for minutes; then disk use counts, and without it
-// such a pull is never silent (task-driver IM-10).
-func (p *progress) silence(now time.Time, diskUse func() (uint64, bool)) time.Duration {
+// silence is how long nothing has moved. A pull whose layers are verified or unpacked is
+// never silent (task-driver IM-10): engines say nothing of that for minutes, and the use of
+// their disk stands still while they write much of it back; image_pull_timeout ends
+// a pull that hangs there.
+func (p *progress) silence(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.unpacking() {
-		used, known := uint64(0), false
-		if diskUse != nil {
-			used, known = diskUse()
-		}
-		if !known || used != p.disk {
-			p.disk, p.moved = used, now
-		}
+		p.moved = now
 	}
 	return now.Sub(p.moved)
 }

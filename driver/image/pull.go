@@ -91,7 +91,7 @@ func (c *Coordinator) wait(ctx context.Context, f *flight, req Request, who Call
 		case <-ctx.Done():
 			return f.abandoned(context.Cause(ctx), req)
 		case <-silent.C:
-			left := req.ActivityTimeout - f.progress.silence(time.Now(), c.diskUse)
+			left := req.ActivityTimeout - f.progress.silence(time.Now())
 			if left <= 0 {
 				return f.stalled(req)
 			}

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/nomad/nomad/structs"
 	"github.com/shoenig/test/must"
 )
 
@@ -260,6 +261,7 @@ func TestTotalTimeout(t *testing.T) {
 		all.Go(func() {
 			_, err := c.Resolve(t.Context(), Request{Ref: "busybox:1", Timeout: 5 * time.Minute}, Caller{ID: "b"})
 			must.Eq(t, KindTimeout, kindOf(t, err))
+			must.True(t, structs.IsRecoverable(err))
 			must.ErrorContains(t, err, `not finished within image_pull_timeout "5m0s": the last message was "Downloading" of "aa"`)
 		})
 		all.Wait()
@@ -297,6 +299,7 @@ func TestActivityTimeout(t *testing.T) {
 					return
 				}
 				must.Eq(t, KindStalled, kindOf(t, err))
+				must.True(t, structs.IsRecoverable(err))
 				must.ErrorContains(t, err, `no progress for pull_activity_timeout "2m0s": the last message was "Downloading" of "aa"`)
 				must.Eq(t, 2*time.Minute+5*time.Second, time.Since(begun))
 				time.Sleep(time.Hour) // the fake's feeder; time is simulated
