@@ -180,6 +180,46 @@ func TestImageForGPUsWithoutOne(t *testing.T) {
 	}
 }
 
+// TestWarningsBecomeEvents: what is remarkable about a container's request is told once,
+// although the request is made twice (cases DRV-03, DRV-04).
+func TestWarningsBecomeEvents(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		plugin func(*config.Plugin)
+		task   func(*config.Task)
+		value  string // of NVIDIA_VISIBLE_DEVICES
+		gpus   []string
+		want   []string
+	}{
+		{
+			name:   "a privileged task with a GPU",
+			plugin: func(c *config.Plugin) { c.AllowPrivileged = true }, task: func(o *config.Task) { o.Privileged = true },
+			gpus: []string{"GPU-a"}, want: []string{"a privileged task can use every GPU of this node, reserved or not"},
+		},
+		{
+			name: "all GPUs without a reservation", value: "all",
+			want: []string{`NVIDIA_VISIBLE_DEVICES="all" was ignored: the task holds no GPU; reserve one with a device block`},
+		},
+		{
+			name: "all GPUs with a reservation", value: "all", gpus: []string{"GPU-a", "GPU-b"},
+			want: []string{`NVIDIA_VISIBLE_DEVICES="all" was ignored: the task holds GPU-a,GPU-b`},
+		},
+		{name: "one of two", value: "GPU-b", gpus: []string{"GPU-a", "GPU-b"}},
+		{name: "nothing remarkable", gpus: []string{"GPU-a"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, tc.plugin)
+			cfg := b.task(tc.task, tc.gpus...)
+			if tc.value != "" {
+				cfg.Env[visibleDevices] = tc.value // as a template does
+			}
+			told, err := b.startTold(cfg)
+			must.NoError(t, err)
+			must.Eq(t, tc.want, told)
+		})
+	}
+}
+
 // TestCompatLibraries: they come before the driver's exactly when they help (CMP-06).
 func TestCompatLibraries(t *testing.T) {
 	image := map[string]string{compat.EnvCUDAVersion: "13.0", "NV_CUDA_COMPAT_PACKAGE": "cuda-compat-13-0"}

@@ -34,12 +34,19 @@ type fakeImages struct {
 	fail  error
 	pulls int
 	asked image.Request // the last one
+	// hang, when set, is closed by a call that then waits for the end of its context.
+	hang chan struct{}
 }
 
 func (f *fakeImages) Start() error { return nil }
 func (f *fakeImages) Close()       {}
 
-func (f *fakeImages) Resolve(_ context.Context, req image.Request, who image.Caller) (string, error) {
+func (f *fakeImages) Resolve(ctx context.Context, req image.Request, who image.Caller) (string, error) {
+	if f.hang != nil {
+		close(f.hang)
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {

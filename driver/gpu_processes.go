@@ -53,7 +53,7 @@ func (d *Driver) reportLeftovers(p *parts, t *task) {
 		left = nil
 		readings := p.host.Readings(ctx)
 		for _, uuid := range gpus {
-			busy := slices.DeleteFunc(processesOn(readings, uuid), func(p gpuhost.Process) bool { return slices.Contains(t.foreign, p.PID) })
+			busy := slices.DeleteFunc(processesOn(readings, uuid), func(p gpuhost.Process) bool { return slices.Contains(t.state.Foreign, p.PID) })
 			if len(busy) > 0 && !d.gpus.holds(uuid) {
 				left = append(left, fmt.Sprintf("GPU %s: %s", uuid, describeProcesses(busy)))
 			}

@@ -241,19 +241,6 @@ func TestUnhealthyReasons_start(t *testing.T) {
 	must.Eq(t, "GPU is lost (code 15)", watch.reason(inv, "GPU-b"))
 }
 
-func TestForeignProcesses(t *testing.T) {
-	b := newBench(t, nil)
-	used := uint64(3 << 20)
-	busy := gpuhost.Readings{GPUs: []gpuhost.Reading{{UUID: "GPU-a", Processes: []gpuhost.Process{
-		{PID: 20}, {PID: 7, MemoryUsedBytes: &used},
-	}}}}
-	b.host.change(func(h *fakeHost) { h.readings = busy })
-	events := b.driver.events.Subscribe(t.Context())
-	b.start(b.task(nil, "GPU-b"))
-	b.start(b.task(nil, "GPU-a"))
-	must.Eq(t, "GPU GPU-a is in use by processes that are not this task's: pid 7 (3 MiB), pid 20", (<-events).Message)
-}
-
 // linkBench is a driver whose GPU nodes are /dev/null and /dev/zero, which are
 // NVIDIA's by the kernel's list, and the directory of its links.
 func linkBench(t *testing.T) (b *bench, links string) {

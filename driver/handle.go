@@ -29,6 +29,8 @@ type taskState struct {
 	// NVIDIADriver is the driver version that the task started with; empty without
 	// GPUs.
 	NVIDIADriver string `codec:"nvidia_driver"`
+	// Foreign are the processes that were on the task's GPUs before it.
+	Foreign []int `codec:"foreign"`
 	// OnUnhealthy is the task option gpu.on_unhealthy.
 	OnUnhealthy string `codec:"on_unhealthy"`
 	// TTY: the log stream is raw.

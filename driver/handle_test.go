@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 func exampleState() *taskState {
 	return &taskState{
 		ContainerID: "c0ffee", Image: "img:1", ImageID: "sha256:1", StartedAt: 1700000000000000001,
-		GPUs: []string{"GPU-a::0", "GPU-b"}, NVIDIADriver: "535.104.05", OnUnhealthy: "fail",
+		GPUs: []string{"GPU-a::0", "GPU-b"}, NVIDIADriver: "535.104.05", Foreign: []int{7, 20}, OnUnhealthy: "fail",
 		TTY: true, CPUSetByUser: true, NodeMHz: 5000.5,
 		PortMap: map[string]int{"http": 80}, IP: "10.0.0.2", AutoAdvertise: true,
 		LogsMaxFiles: 3, LogsMaxFileSizeMiB: 5,

@@ -6,11 +6,13 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/containerd/errdefs"
+	engineapi "github.com/docker/docker/api/types/container"
 	"github.com/hashicorp/nomad/nomad/structs"
 	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
@@ -230,6 +232,24 @@ func TestCreateRetries(t *testing.T) {
 		must.Error(t, err)
 		must.Eq(t, 1, b.engine.called("create"))
 	})
+	t.Run("a failed start of a container that runs all the same (cases DRV-09)", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.engine.fail("start", internal("context deadline exceeded while the task was made"))
+		b.engine.during = map[string]func(){"started": func() {
+			b.engine.mu.Lock()
+			defer b.engine.mu.Unlock()
+			c := b.engine.find("id-1")
+			c.started, c.state = true, engineapi.State{Status: engineapi.StateRunning, Running: true, Pid: 1}
+		}}
+		cfg := b.task(nil, "GPU-a")
+		id, _ := b.start(cfg)
+		must.Eq(t, "id-1", id)
+		must.Eq(t, 2, b.engine.called("start"))
+		must.Eq(t, 1, b.engine.called("create"))
+		must.Eq(t, 0, b.engine.called("remove"))
+		b.engine.end(id, 3, false)
+		must.Eq(t, 3, b.wait(cfg.ID).ExitCode)
+	})
 	t.Run("an id that the runtime still knows", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.engine.fail("start", internal("OCI runtime create failed: container with id exists: permission denied"))
@@ -313,6 +333,25 @@ func TestWarningsAreEvents(t *testing.T) {
 		`dns_servers: "nonsense" was left out, because it is no IP address`,
 		`label "com.hashicorp.nomad.alloc_id" is reserved and was left out`,
 	}, told)
+}
+
+// TestStartOfAnAllocationThatIsGone: an agent cannot cancel a start; one whose
+// allocation's directory vanishes ends by itself (task-driver ST-7, cases DRV-08).
+func TestStartOfAnAllocationThatIsGone(t *testing.T) {
+	b := newBench(t, nil)
+	b.images.hang = make(chan struct{})
+	cfg := b.task(nil, "GPU-a")
+	must.NoError(t, os.MkdirAll(cfg.AllocDir, 0o755))
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := b.StartTask(cfg)
+		ended <- err
+	}()
+	<-b.images.hang
+	must.NoError(t, os.RemoveAll(cfg.AllocDir))
+	must.ErrorContains(t, <-ended, "context canceled")
+	must.False(t, b.driver.gpus.knows(cfg.ID))
+	must.False(t, b.driver.tasks.Starting(cfg.ID))
 }
 
 func TestStartTwice(t *testing.T) {

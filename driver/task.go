@@ -28,9 +28,6 @@ type task struct {
 	cfg   *drivers.TaskConfig // read only
 	state *taskState          // read only
 	logs  logShipping         // nil without log collection
-	// foreign are the processes that were on the task's GPUs before it; read only.
-	// None are known of a recovered task.
-	foreign []int
 
 	// ctx ends when the task is destroyed or the plugin shuts down.
 	ctx    context.Context

@@ -186,6 +186,7 @@ func (s *starting) describe() error {
 		ContainerID: s.id, Image: s.options.Image, ImageID: s.imageID,
 		StartedAt: time.Now().UnixNano(),
 		GPUs:      s.grant.IDs, NVIDIADriver: s.grant.Driver.Version,
+		Foreign:     s.foreign,
 		OnUnhealthy: s.options.GPU.OnUnhealthy,
 		TTY:         s.options.TTY, CPUSetByUser: s.options.CpusetCPUs != "",
 		NodeMHz: nodeMHz(s.cfg),
@@ -202,7 +203,6 @@ func (s *starting) register() (*drivers.TaskHandle, error) {
 		return nil, err
 	}
 	t := newTask(s.d.ctx, s.cfg, s.state)
-	t.foreign = s.foreign
 	t.logs, err = s.p.logs.Ship(s.cfg, s.state, s.ahead)
 	if err != nil {
 		t.cancel()
