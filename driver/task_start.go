@@ -69,7 +69,9 @@ func (d *Driver) StartTask(cfg *drivers.TaskConfig) (*drivers.TaskHandle, *drive
 	defer d.supersede(p, cfg)()
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
-	go cancelWhenGone(ctx, cancel, cfg.AllocDir)
+	if _, err := os.Stat(cfg.AllocDir); err == nil { // looked at before anything else can happen to it
+		go cancelWhenGone(ctx, cancel, cfg.AllocDir)
+	}
 
 	s := &starting{d: d, p: p, cfg: cfg, ctx: ctx}
 	handle, err := s.run()
@@ -232,12 +234,9 @@ func nodeMHz(cfg *drivers.TaskConfig) float64 {
 	return float64(r.CPUShares) / r.PercentTicks
 }
 
-// cancelWhenGone ends a start whose allocation directory vanishes: the agent
+// cancelWhenGone ends a start whose allocation directory, which was there, vanishes: the agent
 // cannot cancel it and nobody waits for it any more (task-driver ST-7).
 func cancelWhenGone(ctx context.Context, cancel context.CancelFunc, dir string) {
-	if _, err := os.Stat(dir); err != nil {
-		return
-	}
 	tick := time.NewTicker(allocCheck)
 	defer tick.Stop()
 	for {
