@@ -47,8 +47,9 @@ type statsCalls interface {
 // execCalls run further processes in a container.
 type execCalls interface {
 	ExecCreate(ctx context.Context, id string, opts engineapi.ExecOptions) (string, error)
-	// ExecAttach starts the process and returns its streams.
-	ExecAttach(ctx context.Context, execID string, tty bool) (types.HijackedResponse, error)
+	// ExecAttach starts the process and returns its streams. An engine before API
+	// 1.42 is not told the console's size.
+	ExecAttach(ctx context.Context, execID string, opts engineapi.ExecAttachOptions) (types.HijackedResponse, error)
 	ExecResize(ctx context.Context, execID string, height, width uint) error
 	ExecInspect(ctx context.Context, execID string) (engineapi.ExecInspect, error)
 }

@@ -159,8 +159,8 @@ func (e *dockerEngine) ExecCreate(ctx context.Context, id string, opts engineapi
 	return created.ID, err
 }
 
-func (e *dockerEngine) ExecAttach(ctx context.Context, execID string, tty bool) (types.HijackedResponse, error) {
-	return e.Docker().ContainerExecAttach(ctx, execID, engineapi.ExecAttachOptions{Tty: tty})
+func (e *dockerEngine) ExecAttach(ctx context.Context, execID string, opts engineapi.ExecAttachOptions) (types.HijackedResponse, error) {
+	return e.Docker().ContainerExecAttach(ctx, execID, opts)
 }
 
 func (e *dockerEngine) ExecResize(ctx context.Context, execID string, height, width uint) error {

@@ -87,7 +87,7 @@ func (p *parts) exec(ctx context.Context, t *task, req execRequest) (int, error)
 	if err != nil {
 		return 0, fmt.Errorf("failed to create exec in container %q: %w", t.state.ContainerID, err)
 	}
-	streams, err := p.engine.ExecAttach(ctx, id, req.tty)
+	streams, err := p.engine.ExecAttach(ctx, id, container.ExecAttachOptions{Tty: req.tty})
 	if err != nil {
 		return 0, fmt.Errorf("failed to start exec in container %q: %w", t.state.ContainerID, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 )
 
@@ -71,18 +70,5 @@ func (p *parts) execCode(ctx context.Context, id string) (int, error) {
 		case <-ctx.Done():
 			return 0, fmt.Errorf("failed to retrieve exec result: %w", ctx.Err())
 		}
-	}
-}
-
-// killExec kills a process that outlived its exec by its process id on the
-// host. A process of that id that is not in the container's cgroup is another
-// one: the engine may run elsewhere.
-func (p *parts) killExec(t *task, id string) {
-	state, err := p.engine.ExecInspect(t.ctx, id)
-	if err != nil || !state.Running || state.Pid <= 1 || !inContainer(state.Pid, t.state.ContainerID) {
-		return
-	}
-	if err := syscall.Kill(state.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		p.logger.Warn("could not kill a left-over exec process", "container_id", t.state.ContainerID, "pid", state.Pid, "error", err)
 	}
 }

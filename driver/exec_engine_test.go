@@ -171,15 +171,21 @@ func TestEngineExec(t *testing.T) {
 		_, err := s.ExecTask(cfg.ID, nil, time.Second)
 		must.ErrorContains(t, err, "cmd is required, but was empty")
 	})
-	t.Run("a command that takes too long is killed", func(t *testing.T) {
-		_, err := s.ExecTask(cfg.ID, []string{"/bin/sleep", "77"}, 500*time.Millisecond)
-		must.ErrorContains(t, err, "deadline exceeded")
-		eventually(t, testLimit, func() error {
-			r, err := s.ExecTask(cfg.ID, []string{"/bin/sh", "-c", "ps | grep '[s]leep 77'"}, testLimit)
-			if err == nil && r.ExitResult.ExitCode == 0 {
-				return fmt.Errorf("still there: %s", r.Stdout)
-			}
-			return err
+	for name, command := range map[string][]string{
+		"a command that takes too long is killed":    {"/bin/sleep", "77"},
+		"and so is what a script waits for":          {"/bin/sh", "-c", "sleep 77; true"},
+		"and what it left in the background earlier": {"/bin/sh", "-c", "(sleep 77 &); sleep 77; true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := s.ExecTask(cfg.ID, command, 500*time.Millisecond)
+			must.ErrorContains(t, err, "deadline exceeded")
+			eventually(t, testLimit, func() error {
+				r, err := s.ExecTask(cfg.ID, []string{"/bin/sh", "-c", "ps | grep '[s]leep 77'"}, testLimit)
+				if err == nil && r.ExitResult.ExitCode == 0 {
+					return fmt.Errorf("still there: %s", r.Stdout)
+				}
+				return err
+			})
 		})
-	})
+	}
 }

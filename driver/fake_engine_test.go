@@ -40,6 +40,7 @@ type fakeEngine struct {
 	info     system.Info
 	api      string // negotiated version
 	version  types.Version
+	exec     fakeExec
 }
 
 type fakeContainer struct {
@@ -333,22 +334,6 @@ func (e *fakeEngine) Wait(ctx context.Context, id string) (int64, error) {
 
 func (e *fakeEngine) Stats(context.Context, string) (io.ReadCloser, error) {
 	return nil, errdefs.ErrNotImplemented
-}
-
-func (e *fakeEngine) ExecCreate(context.Context, string, engineapi.ExecOptions) (string, error) {
-	return "", errdefs.ErrNotImplemented
-}
-
-func (e *fakeEngine) ExecAttach(context.Context, string, bool) (types.HijackedResponse, error) {
-	return types.HijackedResponse{}, errdefs.ErrNotImplemented
-}
-
-func (e *fakeEngine) ExecResize(context.Context, string, uint, uint) error {
-	return errdefs.ErrNotImplemented
-}
-
-func (e *fakeEngine) ExecInspect(context.Context, string) (engineapi.ExecInspect, error) {
-	return engineapi.ExecInspect{}, errdefs.ErrNotImplemented
 }
 
 func (e *fakeEngine) Version(context.Context) (types.Version, error) {
