@@ -87,7 +87,8 @@ func (p *parts) exec(ctx context.Context, t *task, req execRequest) (int, error)
 	if err != nil {
 		return 0, fmt.Errorf("failed to create exec in container %q: %w", t.state.ContainerID, err)
 	}
-	streams, err := p.engine.ExecAttach(ctx, id, container.ExecAttachOptions{Tty: req.tty})
+	size := waitingSize(req)
+	streams, err := p.engine.ExecAttach(ctx, id, container.ExecAttachOptions{Tty: req.tty, ConsoleSize: size})
 	if err != nil {
 		return 0, fmt.Errorf("failed to start exec in container %q: %w", t.state.ContainerID, err)
 	}
@@ -95,7 +96,7 @@ func (p *parts) exec(ctx context.Context, t *task, req execRequest) (int, error)
 
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	go p.followSize(inner, id, req.resize)
+	go p.followSize(inner, id, size, req.resize)
 	go copyInput(streams.Conn, req.stdin, streams.CloseWrite)
 	copied := make(chan error, 1)
 	go func() { copied <- copyOutput(req, streams.Reader) }()

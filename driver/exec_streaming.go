@@ -49,9 +49,31 @@ func (d *Driver) ExecTaskStreaming(ctx context.Context, taskID string, opts *dri
 	return &drivers.ExitResult{ExitCode: code}, nil
 }
 
+// waitingSize is the height and width that a terminal is to have from its start on,
+// nil when nobody has told yet: a program may ask for it at once (task-driver ES-2).
+func waitingSize(req execRequest) *[2]uint {
+	if !req.tty {
+		return nil
+	}
+	select {
+	case size, open := <-req.resize:
+		if !open {
+			return nil
+		}
+		size = latest(size, req.resize)
+		return &[2]uint{uint(size.Height), uint(size.Width)}
+	default:
+		return nil
+	}
+}
+
 // followSize applies terminal sizes until ctx ends; of sizes that arrive
-// together the latest counts.
-func (p *parts) followSize(ctx context.Context, execID string, sizes <-chan drivers.TerminalSize) {
+// together the latest counts. First is the one of the start, which engines before API
+// 1.42 did not take; nil for none.
+func (p *parts) followSize(ctx context.Context, execID string, first *[2]uint, sizes <-chan drivers.TerminalSize) {
+	if first != nil {
+		p.applySize(ctx, execID, *first)
+	}
 	if sizes == nil {
 		return
 	}
@@ -61,7 +83,8 @@ func (p *parts) followSize(ctx context.Context, execID string, sizes <-chan driv
 			if !open {
 				return
 			}
-			p.applySize(ctx, execID, latest(size, sizes))
+			size = latest(size, sizes)
+			p.applySize(ctx, execID, [2]uint{uint(size.Height), uint(size.Width)})
 		case <-ctx.Done():
 			return
 		}
@@ -83,12 +106,12 @@ func latest(size drivers.TerminalSize, sizes <-chan drivers.TerminalSize) driver
 	}
 }
 
-// applySize waits for the process to run and sets its terminal's size.
-func (p *parts) applySize(ctx context.Context, execID string, size drivers.TerminalSize) {
+// applySize waits for the process to run and sets its terminal's height and width.
+func (p *parts) applySize(ctx context.Context, execID string, size [2]uint) {
 	for range resizeTries {
 		state, err := p.engine.ExecInspect(ctx, execID)
 		if err == nil && state.Running && state.Pid != 0 {
-			if p.engine.ExecResize(ctx, execID, uint(size.Height), uint(size.Width)) == nil {
+			if p.engine.ExecResize(ctx, execID, size[0], size[1]) == nil {
 				return
 			}
 		}

@@ -4,15 +4,19 @@
 package driver
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
+	"github.com/shoenig/test/wait"
 )
 
 // TestExecTimeout: a command that takes too long is killed with all that it started
@@ -71,6 +75,43 @@ func session(t *testing.T, script string) (lead int, output *os.File) {
 	_, err = io.ReadFull(output, up)
 	must.NoError(t, err)
 	return lead, output
+}
+
+// TestExecSize: a size that is known before the start is given with it, and set again
+// for engines that do not take it there (task-driver ES-2).
+func TestExecSize(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		tty  bool
+		want *[2]uint
+	}{
+		{"a terminal gets the latest", true, &[2]uint{50, 100}},
+		{"without a terminal there is none", false, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, nil)
+			p, err := b.driver.ready()
+			must.NoError(t, err)
+			sizes := make(chan drivers.TerminalSize, 2)
+			sizes <- drivers.TerminalSize{Height: 1, Width: 2}
+			sizes <- drivers.TerminalSize{Height: 50, Width: 100}
+			b.engine.exec.set(func(x *fakeExec) { x.state.Running, x.state.Pid = true, 1 })
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() {
+				_, err := p.exec(ctx, newTask(ctx, b.task(nil), &taskState{ContainerID: "c"}), execRequest{
+					command: []string{"x"}, tty: tc.tty, stdout: io.Discard, stderr: io.Discard, resize: sizes,
+				})
+				done <- err
+			}()
+			must.Wait(t, wait.InitialSuccess(wait.Timeout(10*time.Second), wait.Gap(time.Millisecond), wait.BoolFunc(func() bool {
+				return slices.Equal(b.engine.exec.resizes(), [][2]uint{{50, 100}})
+			})))
+			cancel()
+			must.ErrorIs(t, <-done, context.Canceled)
+			must.Eq(t, tc.want, b.engine.exec.attached.ConsoleSize)
+		})
+	}
 }
 
 func TestParseStat(t *testing.T) {
