@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
@@ -60,16 +61,17 @@ func listPackages(t *testing.T) []goPackage {
 // layers: a folder may use itself and what its row names, nothing else of ours.
 func TestImportsPointDownwards(t *testing.T) {
 	allowed := map[string][]string{
-		"":          {"cli", "driver", "device", "restapi", "volume", "imagemeta", "compat", "gpuhost", "orphan"},
-		"cli":       {"restapi", "volume", "imagemeta", "compat", "gpuhost"},
-		"driver":    {"restapi", "volume", "imagemeta", "compat", "gpuhost", "orphan"},
-		"device":    {"gpuhost", "orphan"},
-		"restapi":   {"volume", "gpuhost"},
-		"volume":    {"gpuhost"},
+		"":          {"cli", "driver", "device", "restapi", "volume", "imagemeta", "compat", "gpuhost", "orphan", "guard"},
+		"cli":       {"restapi", "volume", "imagemeta", "compat", "gpuhost", "guard"},
+		"driver":    {"restapi", "volume", "imagemeta", "compat", "gpuhost", "orphan", "guard"},
+		"device":    {"gpuhost", "orphan", "guard"},
+		"restapi":   {"volume", "gpuhost", "guard"},
+		"volume":    {"gpuhost", "guard"},
 		"imagemeta": {"compat"},
 		"compat":    {},
-		"gpuhost":   {},
+		"gpuhost":   {"guard"},
 		"orphan":    {},
+		"guard":     {},
 		"simhost":   {},
 		"e2e":       {"simhost"},
 	}
@@ -129,6 +131,91 @@ func directImports(t *testing.T, p goPackage) []string {
 		}
 	}
 	return paths
+}
+
+// TestGoroutinesAreGuarded: in the packages that a plugin lives in, each goroutine
+// keeps a panic of its own from ending the process (task-driver PL-15): it defers one
+// of package guard's functions or the driver's own, or does nothing but call a function
+// that does.
+func TestGoroutinesAreGuarded(t *testing.T) {
+	found := 0
+	for _, p := range listPackages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		if from, ours := folder(p.ImportPath); !ours || from != "gpuhost" && from != "restapi" && name != "driver" && name != "driver/image" {
+			continue
+		}
+		files, functions := token.NewFileSet(), map[string]*ast.BlockStmt{}
+		var begun []ast.Expr
+		for _, file := range p.GoFiles {
+			parsed, err := parser.ParseFile(files, filepath.Join(p.Dir, file), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					functions[n.Name.Name] = n.Body
+				case *ast.GoStmt:
+					begun = append(begun, n.Call.Fun)
+				case *ast.CallExpr: // of a sync.WaitGroup
+					if nameOf(n.Fun) == "Go" && len(n.Args) == 1 {
+						begun = append(begun, n.Args[0])
+					}
+				}
+				return true
+			})
+		}
+		for _, b := range begun {
+			found++
+			if !guarded(b, functions) {
+				t.Errorf("%s: a panic in this goroutine ends the process; defer guard.Log or guard.Catch in it", files.Position(b.Pos()))
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d goroutines found: the test looks in the wrong place", found)
+	}
+}
+
+// guarded says whether a function defers a guard, or consists of one call of one that
+// does. Functions are the package's, by name.
+func guarded(f ast.Expr, functions map[string]*ast.BlockStmt) bool {
+	body := functions[nameOf(f)]
+	if literal, ok := f.(*ast.FuncLit); ok {
+		body = literal.Body
+	}
+	if body == nil {
+		return false
+	}
+	for _, s := range body.List {
+		if d, ok := s.(*ast.DeferStmt); ok {
+			if of, ok := d.Call.Fun.(*ast.SelectorExpr); ok && (nameOf(of.X) == "guard" || of.Sel.Name == "guard") {
+				return true
+			}
+		}
+	}
+	if len(body.List) != 1 {
+		return false
+	}
+	all := true
+	ast.Inspect(body.List[0], func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			all = all && guarded(call.Fun, functions)
+		}
+		return true
+	})
+	return all
+}
+
+// nameOf is the last name of an expression like a.b.c; empty for others.
+func nameOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
 }
 
 // TestEveryPackageHasADoc: exactly one file of each package carries its doc,

@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/nomad/plugins/drivers"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -24,6 +27,7 @@ const (
 
 // eventer broadcasts task events to all subscribers. Emitting never blocks.
 type eventer struct {
+	log hclog.Logger
 	now func() time.Time
 
 	mu   sync.Mutex // guards everything below
@@ -41,8 +45,8 @@ type subscriber struct {
 	out chan *drivers.TaskEvent
 }
 
-func newEventer() *eventer {
-	return &eventer{now: time.Now, subs: map[*subscriber]struct{}{}, last: map[eventKey]time.Time{}}
+func newEventer(log hclog.Logger) *eventer {
+	return &eventer{log: log, now: time.Now, subs: map[*subscriber]struct{}{}, last: map[eventKey]time.Time{}}
 }
 
 // Subscribe returns the events from now on. The channel is closed after ctx ends.
@@ -57,6 +61,7 @@ func (e *eventer) Subscribe(ctx context.Context) <-chan *drivers.TaskEvent {
 
 // feed hands one subscriber its events, dropping those that it does not take in time.
 func (e *eventer) feed(ctx context.Context, s *subscriber) {
+	defer guard.Log(e.log, "task events")
 	defer close(s.out)
 	defer func() {
 		e.mu.Lock()

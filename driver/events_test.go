@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
 	"github.com/shoenig/test/wait"
@@ -17,7 +18,7 @@ import (
 func TestEvents(t *testing.T) {
 	cfg := &drivers.TaskConfig{ID: "a/t/1", AllocID: "a", Name: "t"}
 	t.Run("all subscribers get it, whole", func(t *testing.T) {
-		e := newEventer()
+		e := newEventer(hclog.NewNullLogger())
 		one, two := e.Subscribe(t.Context()), e.Subscribe(t.Context())
 		e.Emit(cfg, "hello", map[string]string{"image": "x"})
 		for _, ch := range []<-chan *drivers.TaskEvent{one, two} {
@@ -30,7 +31,7 @@ func TestEvents(t *testing.T) {
 		}
 	})
 	t.Run("a cancelled one is closed and forgotten", func(t *testing.T) {
-		e := newEventer()
+		e := newEventer(hclog.NewNullLogger())
 		ctx, cancel := context.WithCancel(t.Context())
 		ch := e.Subscribe(ctx)
 		cancel()
@@ -43,7 +44,7 @@ func TestEvents(t *testing.T) {
 		})))
 	})
 	t.Run("nobody who does not read holds it up", func(t *testing.T) {
-		e := newEventer()
+		e := newEventer(hclog.NewNullLogger())
 		e.Subscribe(t.Context())
 		begun := time.Now()
 		for i := range 10 * eventBuffer {
@@ -52,7 +53,7 @@ func TestEvents(t *testing.T) {
 		must.Less(t, eventPatience, time.Since(begun))
 	})
 	t.Run("repetitions are held back for a while", func(t *testing.T) {
-		e := newEventer()
+		e := newEventer(hclog.NewNullLogger())
 		now := time.Now()
 		e.now = func() time.Time { return now }
 		ch := e.Subscribe(t.Context())

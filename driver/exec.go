@@ -12,7 +12,10 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/nomad/plugins/drivers"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -97,9 +100,9 @@ func (p *parts) exec(ctx context.Context, t *task, req execRequest) (int, error)
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	go p.followSize(inner, id, size, req.resize)
-	go copyInput(streams.Conn, req.stdin, streams.CloseWrite)
+	go copyInput(p.logger, streams.Conn, req.stdin, streams.CloseWrite)
 	copied := make(chan error, 1)
-	go func() { copied <- copyOutput(req, streams.Reader) }()
+	go func() { copied <- copyOutput(p.logger, req, streams.Reader) }()
 
 	if err := p.awaitExec(ctx, id, req.tty, copied); err != nil {
 		p.killExec(t, id)
@@ -109,18 +112,20 @@ func (p *parts) exec(ctx context.Context, t *task, req execRequest) (int, error)
 }
 
 // copyOutput takes apart what the process writes; a terminal has one stream.
-func copyOutput(req execRequest, from io.Reader) error {
+func copyOutput(log hclog.Logger, req execRequest, from io.Reader) (err error) {
+	defer guard.Catch(log, "exec output", &err)
 	if req.tty {
-		_, err := io.Copy(req.stdout, from)
+		_, err = io.Copy(req.stdout, from)
 		return err
 	}
-	_, err := stdcopy.StdCopy(req.stdout, req.stderr, from)
+	_, err = stdcopy.StdCopy(req.stdout, req.stderr, from)
 	return err
 }
 
 // copyInput passes stdin on and half-closes the connection at its end, so that
 // the process sees the end too. It returns when either side ends.
-func copyInput(to io.Writer, stdin io.Reader, closeWrite func() error) {
+func copyInput(log hclog.Logger, to io.Writer, stdin io.Reader, closeWrite func() error) {
+	defer guard.Log(log, "exec input")
 	if stdin == nil {
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/plugins/drivers"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -71,6 +73,7 @@ func waitingSize(req execRequest) *[2]uint {
 // together the latest counts. First is the one of the start, which engines before API
 // 1.42 did not take; nil for none.
 func (p *parts) followSize(ctx context.Context, execID string, first *[2]uint, sizes <-chan drivers.TerminalSize) {
+	defer guard.Log(p.logger, "terminal size")
 	if first != nil {
 		p.applySize(ctx, execID, *first)
 	}

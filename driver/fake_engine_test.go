@@ -29,7 +29,7 @@ type fakeEngine struct {
 	calls      []string // "create", "start <id>", …
 	// failures are the errors of the next calls, by the call's name.
 	failures map[string][]error
-	// during is what happens while a call ("create", "remove") is under way.
+	// during is what happens while a call ("create", "wait", …) is under way.
 	during map[string]func()
 	away   bool // no call is answered
 	// stopCode is the exit code of a container that is asked to stop.
@@ -307,6 +307,7 @@ func (e *fakeEngine) Remove(_ context.Context, id string) error {
 }
 
 func (e *fakeEngine) Wait(ctx context.Context, id string) (int64, error) {
+	e.pass("wait")
 	e.mu.Lock()
 	if err := e.enter("wait", id); err != nil {
 		e.mu.Unlock()
@@ -333,6 +334,7 @@ func (e *fakeEngine) Wait(ctx context.Context, id string) (int64, error) {
 }
 
 func (e *fakeEngine) Stats(context.Context, string) (io.ReadCloser, error) {
+	e.pass("stats")
 	return nil, errdefs.ErrNotImplemented
 }
 

@@ -145,6 +145,7 @@ func (d *Driver) prebuildVolume(p *parts) {
 		return
 	}
 	p.loops.Go(func() {
+		defer d.guard("building the driver volume ahead")
 		defer p.prebuilding.Unlock()
 		built, err := p.volumes.Ensure(p.ctx)
 		switch {

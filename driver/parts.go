@@ -20,6 +20,7 @@ import (
 	"github.com/gpu-docker/gpu-docker/driver/image"
 	"github.com/gpu-docker/gpu-docker/driver/logship"
 	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/guard"
 	"github.com/gpu-docker/gpu-docker/restapi/accounting"
 	"github.com/gpu-docker/gpu-docker/restapi/serve"
 	"github.com/gpu-docker/gpu-docker/volume"
@@ -128,6 +129,7 @@ func (p *parts) close() {
 	}
 	closed := make(chan struct{})
 	go func() {
+		defer guard.Log(p.logger, "closing the GPU host")
 		defer close(closed)
 		p.host.Close()
 	}()

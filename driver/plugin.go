@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/hashicorp/nomad/plugins/shared/hclspec"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // Name is the driver's name in jobs.
@@ -83,7 +83,7 @@ func NewPlugin(logger hclog.Logger, version string) *Driver {
 	d := &Driver{
 		logger:  logger.Named(Name),
 		version: version,
-		events:  newEventer(),
+		events:  newEventer(logger.Named(Name)),
 		tasks:   newStore(),
 		gpus:    newGPUTable(),
 		ctx:     ctx,
@@ -229,9 +229,9 @@ func (d *Driver) Shutdown() {
 }
 
 // guard keeps a panic of one goroutine from ending the driver for all tasks. It
-// is deferred at the top of every goroutine.
+// is deferred at the top of every goroutine, or its like in package guard.
 func (d *Driver) guard(what string) {
 	if r := recover(); r != nil {
-		d.logger.Error("internal error; please report it", "in", what, "panic", r, "stack", string(debug.Stack()))
+		guard.Tell(d.logger, what, r)
 	}
 }

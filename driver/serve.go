@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gpu-docker/gpu-docker/guard"
 	"github.com/gpu-docker/gpu-docker/orphan"
 )
 
@@ -86,6 +86,6 @@ func (d *Driver) catchStreamPanic(srv any, stream grpc.ServerStream, info *grpc.
 }
 
 func (d *Driver) panicError(method string, cause any) error {
-	d.logger.Error("internal error; please report it", "in", method, "panic", cause, "stack", string(debug.Stack()))
+	guard.Tell(d.logger, method, cause)
 	return status.Error(codes.Internal, fmt.Sprintf("internal error in driver gpu-docker: %v; see the agent's log", cause))
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/hashicorp/nomad/nomad/structs"
 	"github.com/hashicorp/nomad/plugins/drivers"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -56,6 +58,7 @@ func (p *parts) relayStats(ctx context.Context, t *task, interval time.Duration,
 	defer context.AfterFunc(t.ctx, cancel)()
 	samples := make(chan *drivers.TaskResourceUsage)
 	go func() {
+		defer guard.Log(p.logger, "stats")
 		defer close(samples)
 		p.readStats(ctx, t, samples)
 	}()

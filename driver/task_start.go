@@ -70,7 +70,7 @@ func (d *Driver) StartTask(cfg *drivers.TaskConfig) (*drivers.TaskHandle, *drive
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
 	if _, err := os.Stat(cfg.AllocDir); err == nil { // looked at before anything else can happen to it
-		go cancelWhenGone(ctx, cancel, cfg.AllocDir)
+		go d.cancelWhenGone(ctx, cancel, cfg.AllocDir)
 	}
 
 	s := &starting{d: d, p: p, cfg: cfg, ctx: ctx}
@@ -236,7 +236,8 @@ func nodeMHz(cfg *drivers.TaskConfig) float64 {
 
 // cancelWhenGone ends a start whose allocation directory, which was there, vanishes: the agent
 // cannot cancel it and nobody waits for it any more (task-driver ST-7).
-func cancelWhenGone(ctx context.Context, cancel context.CancelFunc, dir string) {
+func (d *Driver) cancelWhenGone(ctx context.Context, cancel context.CancelFunc, dir string) {
+	defer d.guard("watching the allocation directory")
 	tick := time.NewTicker(allocCheck)
 	defer tick.Stop()
 	for {

@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/hashicorp/nomad/plugins/drivers"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -32,6 +34,7 @@ func (d *Driver) WaitTask(ctx context.Context, taskID string) (<-chan *drivers.E
 	}
 	ch := make(chan *drivers.ExitResult, 1)
 	go func() {
+		defer d.guard("wait")
 		defer close(ch)
 		ch <- t.await(ctx)
 	}()
@@ -54,8 +57,14 @@ func (t *task) await(ctx context.Context) *drivers.ExitResult {
 // watch waits for the end of the container, delivers its last log lines and
 // publishes the result. It ends with the task's context.
 func (d *Driver) watch(p *parts, t *task) {
-	defer d.guard("watch")
 	defer close(t.watched)
+	var fault error
+	defer func() {
+		if fault != nil { // whoever waits for the task must not wait for ever
+			t.finish(&drivers.ExitResult{ExitCode: -1, Err: fault}, time.Now())
+		}
+	}()
+	defer guard.Catch(d.logger, "watch", &fault)
 	final, err := p.awaitEnd(t)
 	if t.ctx.Err() != nil {
 		return

@@ -13,6 +13,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // cudaProbe is a running probe.
@@ -38,15 +42,22 @@ func (h *Host) startProbe() *cudaProbe {
 	probe := &cudaProbe{done: make(chan struct{}), cancel: cancel}
 	begin := time.Now()
 	go func() {
+		defer guard.Log(h.log, "CUDA probe")
 		defer cancel()
-		probe.report, probe.err = runProbe(ctx, place)
-		close(probe.done)
+		probe.run(ctx, h.log, place)
 		if time.Since(begin) > h.probeWait() {
 			h.inventory.expire()
 			h.watchers.wake()
 		}
 	}()
 	return probe
+}
+
+// run fills the probe in.
+func (p *cudaProbe) run(ctx context.Context, log hclog.Logger, library string) {
+	defer close(p.done)
+	defer guard.Catch(log, "CUDA probe", &p.err)
+	p.report, p.err = runProbe(ctx, library)
 }
 
 // probeWait is how long an inventory waits for a probe: most of what its readers

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"time"
 	"unsafe"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -102,6 +104,7 @@ func (w *eventWatch) stop() {
 
 // awaitEvents is the goroutine of a watch.
 func (h *Host) awaitEvents(w *eventWatch, c *caller) {
+	defer guard.Log(h.log, "waiting for XID events")
 	defer close(w.done)
 	var set uintptr
 	if err := c.call(fnEventSetCreate, uintptr(unsafe.Pointer(&set))); err != nil {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"strconv"
 	"time"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // settingsAge is how long what an operator may change is believed.
@@ -34,9 +36,17 @@ func (e *examination) setMIG(mig migState) {
 	e.migs = mig.devices
 }
 
-// examine asks a GPU what it is, unless that is known, and how it is.
-func (h *Host) examine(s *session, slot *gpuSlot) examination {
-	e := examination{gpu: h.gpuAt(slot)}
+// examine asks a GPU what it is, unless that is known, and how it is. A panic makes it
+// unhealthy until the next look.
+func (h *Host) examine(s *session, slot *gpuSlot) (e examination) {
+	var fault error
+	defer func() {
+		if fault != nil {
+			e.gpu.Unhealthy = fault.Error()
+		}
+	}()
+	defer guard.Catch(h.log, "examining a GPU", &fault)
+	e.gpu = h.gpuAt(slot)
 	facts, err := h.factsOf(s, slot)
 	if err == nil {
 		e.gpu = filled(e.gpu, facts)

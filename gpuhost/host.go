@@ -109,16 +109,23 @@ func Open(cfg Config) (*Host, error) {
 	}
 	h := &Host{
 		cfg: cfg, root: root(filepath.Clean(cfg.DriverRoot)), log: cfg.Logger,
-		hostLane: newLane(cfg.CallLimit),
-		facts:    make(map[factKey]knownFacts), lastID: make(map[int]identity),
+		facts: make(map[factKey]knownFacts), lastID: make(map[int]identity),
 		known: make(map[string]GPU), injections: slices.Clone(cfg.Inject),
 		faults: make(map[string]fault), done: make(map[string]bool),
 		xids: make(map[string]map[uint64]uint64),
 	}
+	h.hostLane = h.newLane()
 	h.hostLane.freed = h.tellLate
-	h.inventory = shared[*Inventory]{renew: h.renewInventory, patience: cfg.Patience, value: &Inventory{Reason: "the driver has not answered yet"}}
-	h.readings = shared[*Readings]{renew: h.renewReadings, patience: cfg.Patience, value: &Readings{}}
+	h.inventory = shared[*Inventory]{log: h.log, renew: h.renewInventory, patience: cfg.Patience, value: &Inventory{Reason: "the driver has not answered yet"}}
+	h.readings = shared[*Readings]{log: h.log, renew: h.renewReadings, patience: cfg.Patience, value: &Readings{}}
 	return h, nil
+}
+
+// newLane makes a lane with this host's limit.
+func (h *Host) newLane() *lane {
+	l := newLane(h.cfg.CallLimit)
+	l.log = h.log
+	return l
 }
 
 // Close ends all use of NVML by this host. It waits for calls in progress, but

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // identifySlots asks the GPUs of all slots who they are, unless that is known,
@@ -21,6 +23,7 @@ func (h *Host) identifySlots(s *session) []error {
 			continue
 		}
 		group.Go(func() {
+			defer guard.Catch(h.log, "identifying a GPU", &failures[i])
 			answers[i], failures[i] = onLane(slot.lane, s.nvml, func(c *caller) (found, error) { return find(c, slot.index) })
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 )
 
 // callLimit is how long one NVML call may take before its GPU counts as hung.
@@ -18,7 +20,8 @@ const callLimit = 2 * time.Second
 // has come back: other lanes go on, and at most one thread hangs in each.
 type lane struct {
 	limit time.Duration
-	freed func() // called when a batch that was given up has ended; may be nil
+	log   hclog.Logger // of panics in a batch; nil for none
+	freed func()       // called when a batch that was given up has ended; may be nil
 
 	mu    sync.Mutex    // guards everything below
 	done  chan struct{} // closed when the running batch ends; nil when none runs

@@ -6,6 +6,8 @@ package gpuhost
 import (
 	"sync"
 	"time"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // spreadAfter is how long the goroutines of a round may take before it gets more
@@ -100,6 +102,7 @@ func (r *round[T]) attend() time.Duration {
 
 // work takes up lanes until none is left.
 func (r *round[T]) work() {
+	defer guard.Log(r.lanes[0].log, "asking the GPUs")
 	for {
 		r.mu.Lock()
 		i := r.next
@@ -117,7 +120,7 @@ func (r *round[T]) work() {
 }
 
 // one runs the batch of one lane.
-func (r *round[T]) one(i int) answer[T] {
+func (r *round[T]) one(i int) (a answer[T]) {
 	l := r.lanes[i]
 	if err := l.enter(); err != nil {
 		return answer[T]{err: err}
@@ -126,8 +129,9 @@ func (r *round[T]) one(i int) answer[T] {
 	r.entered[i] = true
 	r.mu.Unlock()
 	defer l.leave()
-	value, err := r.batch(i, &caller{nvml: r.nvml, lane: l})
-	return answer[T]{value, err}
+	defer guard.Catch(l.log, "asking a GPU", &a.err)
+	a.value, a.err = r.batch(i, &caller{nvml: r.nvml, lane: l})
+	return a
 }
 
 // tell keeps the answer of a lane, unless it was given up; r.mu is held.

@@ -92,3 +92,24 @@ func TestOnLanes_hang(t *testing.T) {
 		must.Eq(t, i+100, a.value)
 	}
 }
+
+// TestOnLanes_panic: a panic is the error of its lane alone, which is free again
+// (task-driver PL-15).
+func TestOnLanes_panic(t *testing.T) {
+	all := lanes(3, time.Minute)
+	for range 2 {
+		for i, a := range onLanes(all, nil, func(i int, c *caller) (int, error) {
+			if i == 1 {
+				panic("odd")
+			}
+			return i, nil
+		}) {
+			if i == 1 {
+				must.ErrorContains(t, a.err, "internal error in asking a GPU: odd")
+			} else {
+				must.NoError(t, a.err)
+			}
+			must.False(t, all[i].stuck())
+		}
+	}
+}

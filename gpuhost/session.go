@@ -86,7 +86,7 @@ func (h *Host) resize(s *session, count int) {
 		}
 	}
 	for len(lanes) < count {
-		lanes = append(lanes, newLane(h.cfg.CallLimit))
+		lanes = append(lanes, h.newLane())
 	}
 	s.slots = make([]*gpuSlot, count)
 	for i := range s.slots {

@@ -7,6 +7,10 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // freshFor is how long an answer is shared before NVML is asked again.
@@ -15,6 +19,7 @@ const freshFor = time.Second
 // shared is an answer that all readers share: it is renewed by one goroutine at
 // a time, however many ask.
 type shared[T any] struct {
+	log      hclog.Logger
 	renew    func() T
 	patience time.Duration // how long a reader waits for a fresh answer
 
@@ -61,8 +66,16 @@ func (s *shared[T]) start() <-chan struct{} {
 	}
 	running := make(chan struct{})
 	s.running, s.expired = running, false
-	go func() {
-		value := s.renew()
+	go s.renewOnce(running)
+	return running
+}
+
+// renewOnce takes a new answer. One that ends in a panic leaves the last answer for
+// as long as a new one would count.
+func (s *shared[T]) renewOnce(running chan struct{}) {
+	defer guard.Log(s.log, "asking the NVIDIA driver")
+	value := s.last()
+	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.value, s.time, s.running = value, time.Now(), nil
@@ -71,7 +84,7 @@ func (s *shared[T]) start() <-chan struct{} {
 		}
 		close(running)
 	}()
-	return running
+	value = s.renew()
 }
 
 // last is the last answer.

@@ -55,3 +55,20 @@ func TestShared_patience(t *testing.T) {
 	s.close()
 	must.Eq(t, 1, s.last())
 }
+
+// TestShared_panic: a renewal that ends in a panic leaves the last answer and holds up
+// nobody (task-driver PL-15).
+func TestShared_panic(t *testing.T) {
+	calls := 0
+	s := &shared[int]{patience: time.Minute, value: 7}
+	s.renew = func() int {
+		if calls++; calls == 1 {
+			panic("odd")
+		}
+		return calls
+	}
+	must.Eq(t, 7, s.get(context.Background()))
+	s.expire()
+	must.Eq(t, 2, s.get(context.Background()))
+	s.close()
+}

@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -29,11 +32,11 @@ type aheadHost struct {
 	readings  ahead[*gpuhost.Readings]
 }
 
-func newAheadHost(h Host) *aheadHost {
+func newAheadHost(h Host, log hclog.Logger) *aheadHost {
 	return &aheadHost{
 		Host:      h,
-		inventory: ahead[*gpuhost.Inventory]{ask: h.Inventory, timeOf: func(i *gpuhost.Inventory) time.Time { return i.Time }},
-		readings:  ahead[*gpuhost.Readings]{ask: h.Readings, timeOf: func(r *gpuhost.Readings) time.Time { return r.Time }},
+		inventory: ahead[*gpuhost.Inventory]{log: log, ask: h.Inventory, timeOf: func(i *gpuhost.Inventory) time.Time { return i.Time }},
+		readings:  ahead[*gpuhost.Readings]{log: log, ask: h.Readings, timeOf: func(r *gpuhost.Readings) time.Time { return r.Time }},
 	}
 }
 
@@ -45,6 +48,7 @@ func (h *aheadHost) Readings(ctx context.Context) *gpuhost.Readings { return h.r
 
 // ahead keeps the last answer to give it out while the next is fetched.
 type ahead[T any] struct {
+	log    hclog.Logger
 	ask    func(context.Context) T
 	timeOf func(T) time.Time
 
@@ -78,11 +82,13 @@ func (a *ahead[T]) lateAnswer() (last T, ok bool) {
 
 // fetch asks in the background; the host bounds how long that takes.
 func (a *ahead[T]) fetch() {
-	value := a.ask(context.Background())
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.fetching = false
-	a.last, a.time = value, a.timeOf(value)
+	defer guard.Log(a.log, "asking the GPU host")
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.fetching = false
+	}()
+	a.keep(a.ask(context.Background()))
 }
 
 func (a *ahead[T]) keep(value T) T {

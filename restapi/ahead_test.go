@@ -42,3 +42,25 @@ func TestAhead(t *testing.T) {
 	go give(3, 0)
 	must.Eq(t, 3, a.get(t.Context()).n, must.Sprint("too old: waits"))
 }
+
+// TestAhead_panic: a panic behind a request leaves the last answer, and the next
+// request asks again (task-driver PL-15).
+func TestAhead_panic(t *testing.T) {
+	asked := make(chan struct{}, 10)
+	a := &ahead[int]{
+		ask:    func(context.Context) int { asked <- struct{}{}; panic("odd") },
+		timeOf: func(int) time.Time { return time.Now() },
+	}
+	for range 2 {
+		a.mu.Lock()
+		a.last, a.time = 7, time.Now().Add(-freshFor)
+		a.mu.Unlock()
+		must.Eq(t, 7, a.get(t.Context()))
+		<-asked
+		must.Wait(t, wait.InitialSuccess(wait.BoolFunc(func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return !a.fetching
+		}), wait.Timeout(10*time.Second), wait.Gap(time.Millisecond)))
+	}
+}

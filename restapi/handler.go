@@ -28,7 +28,7 @@ func Handler(cfg Config) http.Handler {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	if cfg.Host != nil {
-		cfg.Host = newAheadHost(cfg.Host)
+		cfg.Host = newAheadHost(cfg.Host, cfg.Logger)
 	}
 	a := &api{cfg: cfg, log: cfg.Logger}
 	a.metrics = newMetrics(a)

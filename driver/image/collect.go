@@ -9,6 +9,8 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	imagetypes "github.com/docker/docker/api/types/image"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -35,6 +37,7 @@ func (c *Coordinator) Start() error {
 
 // collect removes images when they are due, one after the other.
 func (c *Coordinator) collect() {
+	defer guard.Log(c.log, "image collection")
 	for {
 		due := c.uses.next()
 		wait := time.Duration(1<<63 - 1)
@@ -52,9 +55,16 @@ func (c *Coordinator) collect() {
 			return
 		}
 		if id := c.uses.take(time.Now()); id != "" {
-			c.uses.removed(id, c.remove(id))
+			c.uses.removed(id, c.tryRemove(id))
 		}
 	}
+}
+
+// tryRemove is remove, which a panic puts off: starts wait for its end.
+func (c *Coordinator) tryRemove(id string) (again time.Time) {
+	again = time.Now().Add(lastRefusal)
+	defer guard.Log(c.log, "removing an image")
+	return c.remove(id)
 }
 
 // remove asks the engine to remove an image and returns when to try again; zero

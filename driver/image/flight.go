@@ -10,6 +10,8 @@ import (
 
 	imagetypes "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // flightKey is what makes two pulls the same (task-driver IM-8).
@@ -71,15 +73,18 @@ func (c *Coordinator) forget(f *flight) {
 
 // fly pulls and tells the callers.
 func (c *Coordinator) fly(ctx context.Context, f *flight, auth Auth) {
+	defer func() {
+		c.mu.Lock()
+		c.forget(f)
+		c.mu.Unlock()
+		close(f.done)
+	}()
 	defer f.cancel()
+	defer guard.Catch(c.log, "pulling an image", &f.err)
 	f.err = c.transfer(ctx, f, auth)
 	if f.err == nil {
 		f.err = c.landed(ctx, f)
 	}
-	c.mu.Lock()
-	c.forget(f)
-	c.mu.Unlock()
-	close(f.done)
 }
 
 // transfer runs the pull to the end of its stream.

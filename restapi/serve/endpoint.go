@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // endpoint serves one address whenever it can be had.
@@ -49,14 +51,15 @@ func (e *endpoint) status() Endpoint {
 
 // run serves until ctx ends; first is closed when the address was tried once.
 func (e *endpoint) run(ctx context.Context, first chan<- struct{}) {
+	defer guard.Log(e.log, e.name)
 	defer e.set(Stopped, "", "")
 	tried := sync.OnceFunc(func() { close(first) })
+	defer tried()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			tried()
 			return
 		case <-timer.C:
 		}
@@ -77,7 +80,7 @@ func (e *endpoint) serve(ctx context.Context, listener net.Listener, started fun
 	server := e.server()
 	server.ErrorLog = e.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	go func() { ended <- e.accept(server, listener) }()
 	e.set(Serving, realPort(listener), "")
 	e.log.Info("serving", "what", e.name, "address", e.status().Address)
 	started()
@@ -91,6 +94,12 @@ func (e *endpoint) serve(ctx context.Context, listener net.Listener, started fun
 			e.log.Warn("server ended with a fault", "what", e.name, "error", err)
 		}
 	}
+}
+
+// accept serves one listener to its end.
+func (e *endpoint) accept(server *http.Server, listener net.Listener) (err error) {
+	defer guard.Catch(e.log, e.name, &err)
+	return server.Serve(listener)
 }
 
 // shutdown lets running requests finish within the limit.
