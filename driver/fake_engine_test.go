@@ -351,6 +351,11 @@ func (e *fakeEngine) Info(context.Context) (system.Info, error) {
 }
 
 func (e *fakeEngine) Networks(context.Context) ([]network.Summary, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.enter("networks", ""); err != nil {
+		return nil, err
+	}
 	return []network.Summary{{Name: "bridge", IPAM: network.IPAM{Config: []network.IPAMConfig{{Gateway: "172.17.0.1"}}}}}, nil
 }
 

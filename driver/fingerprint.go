@@ -6,6 +6,7 @@ package driver
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/nomad/plugins/drivers"
@@ -53,9 +54,9 @@ func (d *Driver) fingerprintLoop(ctx context.Context, ch chan<- *drivers.Fingerp
 		}
 		changed = d.refresh.Wait() // before the probe, so that no change is missed
 		fp := d.probe(ctx)
-		retract(fp.Attributes, sent)
+		fp.retract(sent)
 		select {
-		case ch <- fp:
+		case ch <- fp.Fingerprint:
 		case <-ctx.Done():
 			return
 		case <-d.ctx.Done():
@@ -69,17 +70,25 @@ func (d *Driver) fingerprintLoop(ctx context.Context, ch chan<- *drivers.Fingerp
 // value, because it merges messages (task-driver FP-7).
 var retractable = []string{"runtimes", "bridge_ip", "nvidia_driver", "cuda", "gpus", "volume", "api"}
 
-// retract empties attributes that were sent before and are absent now.
-func retract(attrs map[string]*pstructs.Attribute, sent map[string]bool) {
-	if attrs == nil {
+// finding is what one probe found.
+type finding struct {
+	*drivers.Fingerprint
+	// silent are the attributes, by name, whose question the engine did not answer:
+	// they are not gone, so the agent keeps what it has (task-driver FP-5).
+	silent []string
+}
+
+// retract empties attributes that were sent before and are gone now.
+func (f *finding) retract(sent map[string]bool) {
+	if f.Attributes == nil {
 		return
 	}
 	for _, name := range retractable {
 		key := attrPrefix + name
-		if _, present := attrs[key]; present {
+		if _, present := f.Attributes[key]; present {
 			sent[key] = true
-		} else if sent[key] {
-			attrs[key] = pstructs.NewStringAttribute("")
+		} else if sent[key] && !slices.Contains(f.silent, name) {
+			f.Attributes[key] = pstructs.NewStringAttribute("")
 		}
 	}
 }
@@ -87,7 +96,7 @@ func retract(attrs map[string]*pstructs.Attribute, sent map[string]bool) {
 const attrPrefix = "driver.gpu-docker."
 
 // probe asks the engine and the GPU host once.
-func (d *Driver) probe(ctx context.Context) *drivers.Fingerprint {
+func (d *Driver) probe(ctx context.Context) *finding {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	p, err := d.retryEngine()
@@ -100,7 +109,7 @@ func (d *Driver) probe(ctx context.Context) *drivers.Fingerprint {
 		maps.Copy(fp.Attributes, d.gpuAttributes(p, inv))
 		fp.HealthDescription += d.usersOfOthers(inv.Driver.Version)
 	}
-	d.noteHealth(fp)
+	d.noteHealth(fp.Fingerprint)
 	return fp
 }
 

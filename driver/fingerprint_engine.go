@@ -18,7 +18,7 @@ import (
 	pstructs "github.com/hashicorp/nomad/plugins/shared/structs"
 )
 
-func (d *Driver) probeEngine(ctx context.Context, p *parts) *drivers.Fingerprint {
+func (d *Driver) probeEngine(ctx context.Context, p *parts) *finding {
 	if cgroupV2() && os.Geteuid() != 0 {
 		return undetected(drivers.DriverRequiresRootMessage)
 	}
@@ -30,33 +30,40 @@ func (d *Driver) probeEngine(ctx context.Context, p *parts) *drivers.Fingerprint
 	if err != nil {
 		d.logger.Debug("engine does not answer", "error", err)
 		if d.engineSeen.Load() {
-			return &drivers.Fingerprint{Health: drivers.HealthStateUnhealthy, HealthDescription: "Failed to connect to docker daemon"}
+			return without(drivers.HealthStateUnhealthy, "Failed to connect to docker daemon")
 		}
 		return undetected("Failed to connect to docker daemon")
 	}
 	d.engineSeen.Store(true)
 	if versions.LessThan(version.APIVersion, minAPIVersion) {
-		return &drivers.Fingerprint{Health: drivers.HealthStateUnhealthy, HealthDescription: fmt.Sprintf(
-			"Docker Engine speaks API %s, this driver needs %s or newer; upgrade the engine", version.APIVersion, minAPIVersion)}
+		return without(drivers.HealthStateUnhealthy, fmt.Sprintf(
+			"Docker Engine speaks API %s, this driver needs %s or newer; upgrade the engine", version.APIVersion, minAPIVersion))
 	}
 	attrs := map[string]*pstructs.Attribute{
 		"driver.gpu-docker":    pstructs.NewBoolAttribute(true),
 		attrPrefix + "version": pstructs.NewStringAttribute(version.Version),
 	}
-	d.addEngineFacts(ctx, p, attrs)
+	silent := d.addEngineFacts(ctx, p, attrs)
 	addOptions(p, attrs)
-	return &drivers.Fingerprint{Attributes: attrs, Health: drivers.HealthStateHealthy, HealthDescription: p.healthText()}
+	return &finding{
+		Fingerprint: &drivers.Fingerprint{Attributes: attrs, Health: drivers.HealthStateHealthy, HealthDescription: p.healthText()},
+		silent:      silent,
+	}
 }
 
-func undetected(why string) *drivers.Fingerprint {
-	return &drivers.Fingerprint{Health: drivers.HealthStateUndetected, HealthDescription: why}
+func undetected(why string) *finding { return without(drivers.HealthStateUndetected, why) }
+
+// without is a fingerprint without attributes.
+func without(health drivers.HealthState, why string) *finding {
+	return &finding{Fingerprint: &drivers.Fingerprint{Health: health, HealthDescription: why}}
 }
 
-// addEngineFacts adds what further questions tell; one that fails only leaves
-// its attribute out (task-driver FP-5).
-func (d *Driver) addEngineFacts(ctx context.Context, p *parts, attrs map[string]*pstructs.Attribute) {
+// addEngineFacts adds what further questions tell; one that fails only leaves its
+// attributes out, and they are returned (task-driver FP-5).
+func (d *Driver) addEngineFacts(ctx context.Context, p *parts, attrs map[string]*pstructs.Attribute) (silent []string) {
 	if info, err := p.engine.Info(ctx); err != nil {
 		d.logger.Debug("engine gives no info", "error", err)
+		silent = append(silent, "runtimes")
 	} else {
 		attrs[attrPrefix+"os_type"] = pstructs.NewStringAttribute(info.OSType)
 		if names := runtimeNames(info); names != "" {
@@ -66,9 +73,11 @@ func (d *Driver) addEngineFacts(ctx context.Context, p *parts, attrs map[string]
 	}
 	if networks, err := p.engine.Networks(ctx); err != nil {
 		d.logger.Debug("engine lists no networks", "error", err)
+		silent = append(silent, "bridge_ip")
 	} else if ip := bridgeIP(networks); ip != "" {
 		attrs[attrPrefix+"bridge_ip"] = pstructs.NewStringAttribute(ip)
 	}
+	return silent
 }
 
 // addOptions adds what the operator allows.

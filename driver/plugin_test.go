@@ -243,13 +243,31 @@ func TestFingerprint(t *testing.T) {
 		b := newBench(t, nil)
 		sent := map[string]bool{}
 		fp := b.driver.probe(t.Context())
-		retract(fp.Attributes, sent)
+		fp.retract(sent)
 		_, isText := fp.Attributes[attrPrefix+"api"]
 		must.False(t, isText, must.Sprint("never sent"))
 		b.host.change(func(h *fakeHost) { h.inv.Driver.Version = "" })
 		fp = b.driver.probe(t.Context())
-		retract(fp.Attributes, sent)
+		fp.retract(sent)
 		text, _ := fp.Attributes[attrPrefix+"nvidia_driver"].GetString()
 		must.Eq(t, "", text)
+	})
+	t.Run("what cannot be asked now is not gone", func(t *testing.T) {
+		b := newBench(t, nil)
+		sent := map[string]bool{}
+		b.driver.probe(t.Context()).retract(sent)
+		b.engine.fail("info", errAway)
+		b.engine.fail("networks", errAway)
+		fp := b.driver.probe(t.Context())
+		fp.retract(sent)
+		must.Eq(t, drivers.HealthStateHealthy, fp.Health)
+		must.MapNotContainsKeys(t, fp.Attributes, []string{attrPrefix + "runtimes", attrPrefix + "bridge_ip"})
+		b.engine.info.Runtimes = nil
+		fp = b.driver.probe(t.Context())
+		fp.retract(sent)
+		text, told := fp.Attributes[attrPrefix+"runtimes"].GetString()
+		must.True(t, told)
+		must.Eq(t, "", text)
+		must.MapContainsKey(t, fp.Attributes, attrPrefix+"bridge_ip")
 	})
 }
