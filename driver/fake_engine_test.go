@@ -32,6 +32,7 @@ type fakeEngine struct {
 	// during is what happens while a call ("create", "wait", …) is under way.
 	during map[string]func()
 	away   bool // no call is answered
+	hung   bool // no inspection is answered, but its end is waited for
 	// stopCode is the exit code of a container that is asked to stop.
 	stopCode int
 	ooms     []string      // containers that ran out of memory, which the engine remembers
@@ -58,7 +59,7 @@ type fakeContainer struct {
 
 func newFakeEngine() *fakeEngine {
 	return &fakeEngine{
-		containers: map[string]*fakeContainer{}, failures: map[string][]error{}, oomNews: make(chan struct{}), stopCode: 143, api: "1.41",
+		containers: map[string]*fakeContainer{}, failures: map[string][]error{}, oomNews: make(chan struct{}), stopCode: 143, api: "1.41", during: map[string]func(){},
 		info:    system.Info{OSType: "linux", DefaultRuntime: "runc", Runtimes: map[string]system.RuntimeWithStatus{"runc": {}}},
 		version: types.Version{Version: "20.10.24", APIVersion: "1.41"},
 	}
@@ -135,6 +136,13 @@ func (e *fakeEngine) enter(call, id string) error {
 		return list[0]
 	}
 	return nil
+}
+
+// onNext has something done during the next call of a name, before it counts.
+func (e *fakeEngine) onNext(call string, do func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.during[call] = do
 }
 
 // pass does what is to happen during a call.
@@ -214,9 +222,15 @@ func (e *fakeEngine) Start(_ context.Context, id string) error {
 	return nil
 }
 
-func (e *fakeEngine) Inspect(_ context.Context, idOrName string) (engineapi.InspectResponse, error) {
+func (e *fakeEngine) Inspect(ctx context.Context, idOrName string) (engineapi.InspectResponse, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.hung {
+		e.mu.Unlock()
+		<-ctx.Done()
+		e.mu.Lock()
+		return engineapi.InspectResponse{}, ctx.Err()
+	}
 	if err := e.enter("inspect", idOrName); err != nil {
 		return engineapi.InspectResponse{}, err
 	}

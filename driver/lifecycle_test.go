@@ -362,7 +362,7 @@ func TestDestroyOfADyingProcess(t *testing.T) {
 	p, err := b.driver.ready()
 	must.NoError(t, err)
 	var doomed []string
-	b.engine.during = map[string]func(){"remove": func() { doomed = p.state.Doomed() }}
+	b.engine.onNext("remove", func() { doomed = p.state.Doomed() })
 	p.removeForGood(t.Context(), id)
 	must.Eq(t, []string{id}, doomed)
 	must.SliceEmpty(t, p.state.Doomed())
@@ -400,10 +400,10 @@ func TestStartAgainUnderAnotherID(t *testing.T) {
 		first := b.task(nil, "GPU-a")
 		second := again(first)
 		asked, answer := make(chan struct{}), make(chan struct{})
-		b.engine.during = map[string]func(){"create": func() {
+		b.engine.onNext("create", func() {
 			close(asked)
 			<-answer
-		}}
+		})
 		ended := make(chan error, 2)
 		go func() {
 			_, _, err := b.StartTask(first)

@@ -41,7 +41,7 @@ func TestPauseContainer(t *testing.T) {
 		must.False(t, created)
 		must.Eq(t, spec.Labels[sandboxLabel], again.Labels[sandboxLabel])
 		var doomed []string
-		b.engine.during = map[string]func(){"remove": func() { doomed = p.state.Doomed() }}
+		b.engine.onNext("remove", func() { doomed = p.state.Doomed() })
 		must.NoError(t, b.networks.DestroyNetwork(alloc, spec))
 		must.Eq(t, []string{spec.Labels[sandboxLabel]}, doomed, must.Sprint("a process that dies now would leave it behind"))
 		must.SliceEmpty(t, p.state.Doomed())

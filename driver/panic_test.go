@@ -38,15 +38,11 @@ func (brokenWriter) Write([]byte) (int, error) { panic("odd text") }
 // and whoever waits for it gets an answer (task-driver PL-15). Without guards the test
 // program itself would end.
 func TestPanicsStayInOneGoroutine(t *testing.T) {
-	breaks := func(b *bench, call string) {
-		b.engine.mu.Lock()
-		defer b.engine.mu.Unlock()
-		b.engine.during = map[string]func(){call: func() { panic("odd answer") }}
-	}
+	odd := func() { panic("odd answer") }
 	t.Run("a task's watcher", func(t *testing.T) {
 		b := newBench(t, nil)
 		cfg := b.task(nil)
-		breaks(b, "wait")
+		b.engine.onNext("wait", odd)
 		b.start(cfg)
 		must.ErrorContains(t, b.wait(cfg.ID).Err, "internal error in watch: odd answer")
 		must.NoError(t, b.DestroyTask(cfg.ID, true))
@@ -55,7 +51,7 @@ func TestPanicsStayInOneGoroutine(t *testing.T) {
 		b := newBench(t, nil)
 		cfg := b.task(nil)
 		b.start(cfg)
-		breaks(b, "stats")
+		b.engine.onNext("stats", odd)
 		samples, err := b.driver.TaskStats(t.Context(), cfg.ID, time.Second)
 		must.NoError(t, err)
 		_, open := <-samples

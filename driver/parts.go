@@ -106,6 +106,7 @@ type parts struct {
 	info   *engineInfo   // nil before the engine told
 	// unlinked says why a device node has no link that systemd needs; nil when all have.
 	unlinked error
+	silent   time.Time // when a recovery last had no answer in time; zero after one
 	// claimed are the pause containers that somebody named since the start.
 	claimed map[string]bool
 }

@@ -216,8 +216,8 @@ func (d *Driver) TaskEvents(ctx context.Context) (<-chan *drivers.TaskEvent, err
 func (d *Driver) Shutdown() {
 	d.cancel()
 	for _, t := range d.tasks.All() {
-		if t.logs != nil {
-			t.logs.Stop()
+		if logs := t.shipping(); logs != nil {
+			logs.Stop()
 		}
 	}
 	d.watchers.Wait()

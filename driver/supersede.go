@@ -31,8 +31,8 @@ func (d *Driver) supersede(p *parts, cfg *drivers.TaskConfig) (finish func()) {
 	}
 	return func() {
 		for _, t := range given {
-			if t.logs != nil {
-				t.logs.Close()
+			if logs := t.shipping(); logs != nil {
+				logs.Close()
 			}
 		}
 	}

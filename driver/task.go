@@ -27,7 +27,6 @@ type logShipping interface {
 type task struct {
 	cfg   *drivers.TaskConfig // read only
 	state *taskState          // read only
-	logs  logShipping         // nil without log collection
 
 	// ctx ends when the task is destroyed or the plugin shuts down.
 	ctx    context.Context
@@ -45,6 +44,7 @@ type task struct {
 	mu          sync.Mutex // guards everything below
 	result      *drivers.ExitResult
 	completedAt time.Time
+	logs        logShipping // nil without log collection
 	// failure, when set, replaces the text of the result: why we ended the task.
 	failure error
 	// reconnecting: the engine was away at recovery and nothing is known yet.
@@ -96,6 +96,20 @@ func (t *task) exitResult() (*drivers.ExitResult, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.result.Copy(), t.completedAt
+}
+
+// setShipping gives the task its log collection; nil for none.
+func (t *task) setShipping(logs logShipping) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.logs = logs
+}
+
+// shipping is the task's log collection; nil without one.
+func (t *task) shipping() logShipping {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.logs
 }
 
 func (t *task) setReconnecting(v bool) {

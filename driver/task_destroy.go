@@ -88,8 +88,8 @@ func (d *Driver) release(p *parts, t *task) {
 	d.closeAccount(p, t, time.Now())
 	t.finish(&drivers.ExitResult{ExitCode: -1, Err: errors.New("the task was destroyed before its end was seen")}, time.Now())
 	t.cancel()
-	if t.logs != nil {
-		t.logs.Close()
+	if logs := t.shipping(); logs != nil {
+		logs.Close()
 	}
 	d.forget(p, t)
 }

@@ -18,11 +18,14 @@ func (d *Driver) InspectTask(taskID string) (*drivers.TaskStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.ready()
+	p, err := d.awake()
 	if err != nil {
 		return nil, err
 	}
 	status := t.lastKnown()
+	if p.engineErr != nil {
+		return status, nil
+	}
 	found, err := p.engine.Inspect(t.ctx, t.state.ContainerID)
 	switch {
 	case err == nil && found.ContainerJSONBase != nil:

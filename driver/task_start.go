@@ -205,11 +205,12 @@ func (s *starting) register() (*drivers.TaskHandle, error) {
 		return nil, err
 	}
 	t := newTask(s.d.ctx, s.cfg, s.state)
-	t.logs, err = s.p.logs.Ship(s.cfg, s.state, s.ahead)
+	logs, err := s.p.logs.Ship(s.cfg, s.state, s.ahead)
 	if err != nil {
 		t.cancel()
 		return nil, recoverable(fmt.Errorf("failed to start the log collection: %w", err))
 	}
+	t.setShipping(logs)
 	s.d.look(s.p, t)
 	return handle, nil
 }

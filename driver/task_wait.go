@@ -96,12 +96,13 @@ func (p *parts) noteEnd(t *task) {
 
 // drainLogs waits, not for ever, until the ended task's output is delivered.
 func (t *task) drainLogs() {
-	if t.logs == nil {
+	logs := t.shipping()
+	if logs == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, drainLimit)
 	defer cancel()
-	t.logs.Drain(ctx)
+	logs.Drain(ctx)
 }
 
 // awaitEnd returns the container's state after its end. A broken connection is
