@@ -5,6 +5,7 @@ package driver
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -32,7 +33,9 @@ type eventer struct {
 
 	mu   sync.Mutex // guards everything below
 	subs map[*subscriber]struct{}
+	// last is when an event was sent, for those of at most the last two repeatAfter.
 	last map[eventKey]time.Time
+	tidy time.Time // when last was cleared of older ones
 }
 
 // eventKey is what makes two events equal.
@@ -106,6 +109,7 @@ func (e *eventer) Emit(cfg *drivers.TaskConfig, message string, annotations map[
 	if at, seen := e.last[key]; seen && ev.Timestamp.Sub(at) < repeatAfter {
 		return
 	}
+	e.forgetOld(ev.Timestamp)
 	e.last[key] = ev.Timestamp
 	for s := range e.subs {
 		select {
@@ -115,13 +119,12 @@ func (e *eventer) Emit(cfg *drivers.TaskConfig, message string, annotations map[
 	}
 }
 
-// Forget drops what is remembered about a task that is gone.
-func (e *eventer) Forget(taskID string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for key := range e.last {
-		if key.taskID == taskID {
-			delete(e.last, key)
-		}
+// forgetOld drops what holds nothing back any more: a start that fails has an id of its
+// own each time. e.mu is held.
+func (e *eventer) forgetOld(now time.Time) {
+	if now.Sub(e.tidy) < repeatAfter {
+		return
 	}
+	e.tidy = now
+	maps.DeleteFunc(e.last, func(_ eventKey, at time.Time) bool { return now.Sub(at) >= repeatAfter })
 }

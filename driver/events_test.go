@@ -65,7 +65,18 @@ func TestEvents(t *testing.T) {
 		must.Eq(t, "again", (<-ch).Message)
 		must.Eq(t, "other", (<-ch).Message)
 		must.Eq(t, "again", (<-ch).Message)
-		e.Forget(cfg.ID)
-		must.MapEmpty(t, e.last)
+	})
+	t.Run("what is remembered is bounded", func(t *testing.T) {
+		e := newEventer(hclog.NewNullLogger())
+		now := time.Now()
+		e.now = func() time.Time { return now }
+		for minute := range 10 {
+			for i := range 100 { // starts that fail, each with an id of its own
+				e.Emit(&drivers.TaskConfig{ID: fmt.Sprintf("a/t/%d-%d", minute, i)}, "Downloading image", nil)
+			}
+			now = now.Add(repeatAfter)
+		}
+		e.Emit(cfg, "again", nil)
+		must.MapLen(t, 1, e.last)
 	})
 }

@@ -99,7 +99,6 @@ func (d *Driver) forget(p *parts, t *task) {
 	p.images.Release(t.state.ImageID, t.cfg.ID)
 	d.gpus.Release(t.cfg.ID)
 	d.tasks.Forget(t.cfg.ID)
-	d.events.Forget(t.cfg.ID)
 }
 
 // removeForGood removes a container now or, failing that, leaves it to the reaper
