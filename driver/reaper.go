@@ -42,6 +42,7 @@ func (d *Driver) reap(ctx context.Context, p *parts) {
 			p.state.Open()
 			p.bury(ctx)
 			d.buryEnded(ctx, p)
+			p.forgetPauses(ctx)
 			d.cleanVolumes(ctx, p)
 		case <-p.volumeLeft:
 			d.cleanVolumes(ctx, p)
@@ -98,6 +99,26 @@ func (d *Driver) buryEnded(ctx context.Context, p *parts) {
 			p.logger.Info("removing the container of an ended task that nobody removed", "container_id", id)
 			p.removeForGood(ctx, id)
 		}
+	}
+}
+
+// forgetPauses drops what is remembered of pause containers whose allocation is gone:
+// of those that are gone too, and of another driver's, which we never remove.
+func (p *parts) forgetPauses(ctx context.Context) {
+	for id, dir := range p.state.Pauses() {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			continue
+		}
+		found, err := p.engine.Inspect(ctx, id)
+		switch {
+		case errdefs.IsNotFound(err):
+		case err != nil || found.Config == nil || found.Config.Labels[container.LabelRole] == container.RolePause:
+			continue // for leaked to judge
+		}
+		p.state.DropPause(id)
+		p.mu.Lock()
+		delete(p.claimed, id)
+		p.mu.Unlock()
 	}
 }
 

@@ -156,6 +156,31 @@ func TestLeakedPauseContainers(t *testing.T) {
 	}
 }
 
+// TestForgottenPauses: what is remembered of other drivers' pause containers does not
+// grow with each allocation (task-driver PN-6).
+func TestForgottenPauses(t *testing.T) {
+	b := newBench(t, nil)
+	p, err := b.driver.ready()
+	must.NoError(t, err)
+	gone := filepath.Join(b.allocs, "gone")
+	ours := b.engine.put("ours", map[string]string{container.LabelRole: container.RolePause}, true, time.Now())
+	foreign := b.engine.put("foreign", nil, true, time.Now())
+	for id, dir := range map[string]string{
+		ours.id: gone, foreign.id: gone, "removed": gone, "removed, but its allocation is there": b.allocs,
+	} {
+		p.state.KeepPause(id, dir)
+		p.claimPause(id)
+	}
+	b.engine.setAway(true)
+	p.forgetPauses(t.Context())
+	must.MapLen(t, 4, p.state.Pauses(), must.Sprint("nothing on less evidence"))
+	b.engine.setAway(false)
+	p.forgetPauses(t.Context())
+	must.Eq(t, map[string]string{ours.id: gone, "removed, but its allocation is there": b.allocs}, p.state.Pauses())
+	must.True(t, p.pauseClaimed(ours.id))
+	must.False(t, p.pauseClaimed(foreign.id))
+}
+
 // TestEndedAndNeverDestroyed: a process that dies between a task's end and its
 // DestroyTask leaves the container to the next one.
 func TestEndedAndNeverDestroyed(t *testing.T) {
