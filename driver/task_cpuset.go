@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,9 @@ import (
 // cpusetPeriod is how often a task's CPUs follow the agent's choice on cgroup
 // version 2 (task-driver CP-3).
 const cpusetPeriod = time.Second
+
+// movePasses bounds how often the processes of a container are looked for anew.
+const movePasses = 10
 
 // pinCPUs moves the container's processes into the agent's cpuset on cgroup
 // version 1 (task-driver CP-1). On version 2 a loop follows the agent.
@@ -51,15 +55,28 @@ func movePids(pid int, containerID, dir string) error {
 	if err != nil || !strings.Contains(path, containerID) {
 		return nil // it has ended
 	}
-	pids := []int{pid}
-	if all, err := cgroupPids(filepath.Join(cgroupRoot, "cpuset", path)); err == nil {
-		pids = append(pids, all...)
-	}
-	procs := filepath.Join(dir, "cgroup.procs")
-	for _, p := range pids {
-		err := os.WriteFile(procs, []byte(strconv.Itoa(p)), 0o644)
-		if err != nil && !errors.Is(err, syscall.ESRCH) {
-			return err
+	from, to := filepath.Join(cgroupRoot, "cpuset", path), filepath.Join(dir, "cgroup.procs")
+	return moveAll(pid, func() ([]int, error) { return cgroupPids(from) }, func(pid int) error {
+		return os.WriteFile(to, []byte(strconv.Itoa(pid)), 0o644)
+	})
+}
+
+// moveAll moves a process and those that are listed. The list is read again until
+// nothing in it is new: one that forks before it is moved leaves its child behind
+// (task-driver CP-2).
+func moveAll(pid int, list func() ([]int, error), move func(pid int) error) error {
+	moved, fresh := map[int]bool{}, []int{pid}
+	for range movePasses {
+		for _, p := range fresh {
+			moved[p] = true
+			if err := move(p); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+		all, err := list()
+		fresh = slices.DeleteFunc(all, func(p int) bool { return moved[p] })
+		if err != nil || len(fresh) == 0 {
+			return nil // a cgroup that is gone holds nothing
 		}
 	}
 	return nil

@@ -4,8 +4,11 @@
 package driver
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/shoenig/test/must"
@@ -23,4 +26,40 @@ func TestMovePidsLeavesOthersAlone(t *testing.T) {
 			must.ErrorIs(t, err, os.ErrNotExist)
 		})
 	}
+}
+
+// TestMoveAll: a container's processes are moved, also one that is born meanwhile
+// (task-driver CP-1, CP-2).
+func TestMoveAll(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		there   []int
+		births  map[int]int // moving the one bears the other, in the old cgroup
+		errs    map[int]error
+		want    []int
+		wantErr error
+	}{
+		{name: "all of them", there: []int{10, 11, 12}, want: []int{10, 11, 12}},
+		{name: "a fork meanwhile", there: []int{10, 11}, births: map[int]int{10: 13, 13: 14}, want: []int{10, 11, 13, 14}},
+		{name: "one that has ended", there: []int{10, 11}, errs: map[int]error{10: syscall.ESRCH}, want: []int{10, 11}},
+		{name: "refused", there: []int{10, 11}, errs: map[int]error{10: syscall.EACCES}, want: []int{10}, wantErr: syscall.EACCES},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			there, moved := tc.there, []int{}
+			err := moveAll(10, func() ([]int, error) { return slices.Clone(there), nil }, func(pid int) error {
+				moved = append(moved, pid)
+				there = slices.DeleteFunc(there, func(p int) bool { return p == pid })
+				if child := tc.births[pid]; child != 0 {
+					there = append(there, child)
+				}
+				return tc.errs[pid]
+			})
+			must.True(t, errors.Is(err, tc.wantErr), must.Sprint(err))
+			must.Eq(t, tc.want, moved)
+		})
+	}
+	t.Run("one that forks for ever", func(t *testing.T) {
+		last := 10
+		must.NoError(t, moveAll(last, func() ([]int, error) { last++; return []int{last}, nil }, func(int) error { return nil }))
+	})
 }
