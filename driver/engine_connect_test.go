@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	engineapi "github.com/docker/docker/api/types/container"
 	"github.com/shoenig/test/must"
 )
 
@@ -54,7 +55,7 @@ func hears(t *testing.T, at endpoint) error {
 	if _, err := e.Version(t.Context()); err != nil {
 		return err
 	}
-	process, err := e.ExecAttach(t.Context(), "x", false)
+	process, err := e.ExecAttach(t.Context(), "x", engineapi.ExecAttachOptions{})
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,8 @@ type fakeEngine struct {
 	api      string // negotiated version
 	version  types.Version
 	exec     fakeExec
+	// networks are those of every container.
+	networks map[string]*network.EndpointSettings
 }
 
 type fakeContainer struct {
@@ -239,7 +241,7 @@ func (e *fakeEngine) Inspect(ctx context.Context, idOrName string) (engineapi.In
 		return engineapi.InspectResponse{}, errNoSuch
 	}
 	state := c.state
-	settings := &engineapi.NetworkSettings{}
+	settings := &engineapi.NetworkSettings{Networks: e.networks}
 	settings.SandboxKey = c.sandbox
 	return engineapi.InspectResponse{
 		ContainerJSONBase: &engineapi.ContainerJSONBase{ID: c.id, Name: c.name, State: &state, HostConfig: &c.host},

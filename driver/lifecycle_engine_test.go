@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
+	engineapi "github.com/docker/docker/api/types/container"
 	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
 
@@ -20,11 +23,19 @@ import (
 
 func TestEngineStartWait(t *testing.T) {
 	s := newSite(t, nil)
-	cfg := s.task("echo out; echo err >&2; exit 3", nil)
+	cfg := s.task("echo out; echo err >&2; sleep 1; exit 3", nil)
 	h, network, err := s.StartTask(cfg)
 	must.NoError(t, err)
 	must.NotNil(t, h)
 	must.NotNil(t, network)
+	tk, err := s.driver.tasks.Get(cfg.ID)
+	must.NoError(t, err)
+	made, err := docker(t).ContainerInspect(t.Context(), tk.state.ContainerID)
+	must.NoError(t, err)
+	if made.State.Running { // else it has no address any more
+		must.Eq(t, made.NetworkSettings.Networks["bridge"].IPAddress, network.IP)
+	}
+	must.NotEq(t, "", network.IP)
 	r := s.wait(cfg.ID)
 	must.Eq(t, 3, r.ExitCode)
 	must.False(t, r.OOMKilled)
@@ -87,6 +98,26 @@ func TestEngineManyTasks(t *testing.T) {
 		must.Eq(t, 10+i%3, s.wait(cfg.ID).ExitCode)
 		must.NoError(t, s.DestroyTask(cfg.ID, false))
 	}
+}
+
+// TestEngineAnonymousVolume: a volume without a name goes with its task (task-driver
+// DT-3).
+func TestEngineAnonymousVolume(t *testing.T) {
+	s := newSite(t, nil)
+	cfg := s.task("sleep 120", func(o *config.Task) { o.Mounts = []config.Mount{{Type: "volume", Target: "/data"}} })
+	s.start(cfg)
+	tk, err := s.driver.tasks.Get(cfg.ID)
+	must.NoError(t, err)
+	made, err := docker(t).ContainerInspect(t.Context(), tk.state.ContainerID)
+	must.NoError(t, err)
+	at := slices.IndexFunc(made.Mounts, func(m engineapi.MountPoint) bool { return m.Destination == "/data" })
+	must.NotEq(t, -1, at)
+	name := made.Mounts[at].Name
+	_, err = docker(t).VolumeInspect(t.Context(), name)
+	must.NoError(t, err)
+	must.NoError(t, s.DestroyTask(cfg.ID, true))
+	_, err = docker(t).VolumeInspect(t.Context(), name)
+	must.True(t, errdefs.IsNotFound(err), must.Sprint(err))
 }
 
 // TestEngineTerminal: a task with a terminal has one stream, with the terminal's

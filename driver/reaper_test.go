@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	engineapi "github.com/docker/docker/api/types/container"
@@ -152,6 +154,54 @@ func TestLeakedPauseContainers(t *testing.T) {
 			tc.prepare(t, b, p, pause.id)
 			must.NoError(t, b.driver.reapOnce(t.Context(), p, time.Now()))
 			must.Eq(t, tc.reaped, b.engine.find(pause.id) == nil)
+		})
+	}
+}
+
+// TestReap: the first look comes after the longer of period and grace, and only of a
+// healthy driver whose operator wants it (task-driver DG-1).
+func TestReap(t *testing.T) {
+	const period, grace = 2 * time.Minute, 10 * time.Minute
+	for _, tc := range []struct {
+		name             string
+		enabled, healthy bool
+		reaped           bool
+	}{
+		{"on", true, true, true},
+		{"off", false, true, false},
+		{"not healthy", true, false, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &bench{
+					t: t, engine: newFakeEngine(), images: &fakeImages{uses: map[string][]string{}},
+					host: twoGPUs(), meta: &fakeMeta{}, logs: &fakeLogs{}, allocs: t.TempDir(),
+				}
+				b.driver = NewPlugin(hclog.NewNullLogger(), "0.0.1")
+				b.driver.stateDir = t.TempDir()
+				cfg := config.DefaultPlugin()
+				cfg.GC.Dangling.Enabled, cfg.GC.Dangling.Period, cfg.GC.Dangling.CreationGrace = tc.enabled, period, grace
+				p, err := b.parts(cfg)
+				must.NoError(t, err)
+				b.driver.noteNode(b.task(nil))
+				b.driver.healthy.Store(tc.healthy)
+				b.engine.put("left", map[string]string{
+					container.LabelDriver: container.DriverName, container.LabelRole: container.RoleTask, container.LabelNodeID: "node",
+				}, true, time.Now().Add(-24*time.Hour))
+				var ended sync.WaitGroup
+				ended.Go(func() { b.driver.reap(p.ctx, p) })
+				defer func() {
+					b.driver.cancel()
+					ended.Wait()
+					p.state.Close()
+				}()
+				time.Sleep(grace - time.Second)
+				synctest.Wait()
+				must.Eq(t, []string{"left"}, b.engine.names(), must.Sprint("too early"))
+				time.Sleep(2 * period)
+				synctest.Wait()
+				must.Eq(t, tc.reaped, len(b.engine.names()) == 0)
+			})
 		})
 	}
 }

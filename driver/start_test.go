@@ -4,6 +4,7 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	engineapi "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
 	"github.com/hashicorp/nomad/nomad/structs"
 	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
@@ -39,7 +41,7 @@ func TestStartFailures(t *testing.T) {
 		created     bool // a container was made and taken back
 	}{
 		{name: "no image", change: func(o *config.Task) { o.Image = "" }, wantErr: "image name required"},
-		{name: "privileged is not allowed", change: func(o *config.Task) { o.Privileged = true }, wantErr: "Docker privileged mode is disabled"},
+		{name: "privileged is not allowed", change: func(o *config.Task) { o.Privileged = true }, wantErr: `Failed to create container configuration for image "registry.example/img:1": task config: privileged: Docker privileged mode is disabled`},
 		{
 			name: "image cannot be had", wantErr: "no such tag",
 			prepare: func(b *bench) { b.images.fail = errors.New("no such tag") },
@@ -361,6 +363,46 @@ func TestStartTwice(t *testing.T) {
 	_, _, err := b.StartTask(cfg)
 	must.ErrorContains(t, err, fmt.Sprintf("task with ID %q already started", cfg.ID))
 	must.Len(t, 1, b.engine.names())
+}
+
+// TestStartTwiceAtOnce: an id is claimed before anything else (task-driver ST-1).
+func TestStartTwiceAtOnce(t *testing.T) {
+	b := newBench(t, nil)
+	cfg := b.task(nil)
+	asked, answer, first := make(chan struct{}), make(chan struct{}), make(chan error)
+	b.engine.onNext("create", func() {
+		close(asked)
+		<-answer
+	})
+	go func() {
+		_, _, err := b.StartTask(cfg)
+		first <- err
+	}()
+	<-asked
+	_, _, err := b.StartTask(cfg)
+	must.ErrorContains(t, err, fmt.Sprintf("task with ID %q already started", cfg.ID))
+	close(answer)
+	must.NoError(t, <-first)
+	must.Eq(t, 1, b.engine.called("create"))
+}
+
+// TestStartAnswersTheAddress: services are registered with what StartTask answers
+// (task-driver NT-1, ST-4).
+func TestStartAnswersTheAddress(t *testing.T) {
+	for _, tc := range []struct {
+		network string
+		auto    bool
+	}{{"bridge", false}, {"mine", true}} {
+		t.Run(tc.network, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.engine.networks = map[string]*network.EndpointSettings{tc.network: {IPAddress: "172.17.0.9"}}
+			cfg := b.task(func(o *config.Task) { o.PortMap = map[string]int{"http": 80} })
+			cfg.Resources.NomadResources.Networks = structs.Networks{{DynamicPorts: []structs.Port{{Label: "http", Value: 20080}}}}
+			_, answer, err := b.StartTask(cfg)
+			must.NoError(t, err)
+			must.Eq(t, &drivers.DriverNetwork{PortMap: map[string]int{"http": 80}, IP: "172.17.0.9", AutoAdvertise: tc.auto}, answer)
+		})
+	}
 }
 
 // TestLogIsExpected: the engine's log is waited for before the container starts,

@@ -67,16 +67,21 @@ func TestEngineSignals(t *testing.T) {
 
 func TestEngineStopSignals(t *testing.T) {
 	const show = `for n in TERM USR1 USR2; do trap "echo $n" $n; done; echo ready; while :; do sleep 0.05; done`
+	const own = "gpu-docker-driver-test:stopsignal"
 	s := newSite(t, nil)
+	importImage(t, own, "STOPSIGNAL USR1")
 	for _, tc := range []struct {
-		name, signal, log string
-		timeout           time.Duration
+		name, image, signal string
+		log                 string // up to the kill, which comes right after the last signal
+		timeout             time.Duration
 	}{
-		{"the image's signal, then the kill", "", "TERM\n", time.Second},
-		{"the job's signal, then the image's and the kill", "SIGUSR2", "USR2\nTERM\n", time.Second},
+		{"the default signal, then the kill", testImage, "", "TERM\n", time.Second},
+		{"the job's signal, then the default and the kill", testImage, "SIGUSR2", "USR2\n", time.Second},
+		{"the image's signal, then the kill", own, "", "USR1\n", time.Second},
+		{"the job's signal, then the image's and the kill", own, "SIGUSR2", "USR2\n", time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := s.task(show, nil)
+			cfg := s.task(show, func(o *config.Task) { o.Image = tc.image })
 			s.start(cfg)
 			s.waitLog(cfg, "stdout", "ready\n")
 			begun := time.Now()
@@ -85,6 +90,7 @@ func TestEngineStopSignals(t *testing.T) {
 			r := s.wait(cfg.ID)
 			must.Eq(t, 137, r.ExitCode)
 			must.False(t, r.OOMKilled)
+			s.waitLog(cfg, "stdout", "ready\n"+tc.log)
 			must.NoError(t, s.StopTask(cfg.ID, tc.timeout, tc.signal), must.Sprint("stopped is stopped"))
 		})
 	}

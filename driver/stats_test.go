@@ -4,10 +4,12 @@
 package driver
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	engineapi "github.com/docker/docker/api/types/container"
+	"github.com/hashicorp/nomad/nomad/structs"
 	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
 )
@@ -120,4 +122,19 @@ func TestTail(t *testing.T) {
 		must.Eq(t, len(w), n)
 	}
 	must.Eq(t, "ijkl", string(k.Bytes()))
+}
+
+// TestStatsOfAnEndedTask: an agent asks for statistics for ever unless it is told that
+// they will not come (task-driver TS-1).
+func TestStatsOfAnEndedTask(t *testing.T) {
+	b := newBench(t, nil)
+	cfg := b.task(nil)
+	id, _ := b.start(cfg)
+	b.engine.end(id, 0, false)
+	b.wait(cfg.ID)
+	_, err := b.driver.TaskStats(t.Context(), cfg.ID, time.Second)
+	must.EqError(t, err, "container stopped")
+	var mark *structs.RecoverableError
+	must.True(t, errors.As(err, &mark))
+	must.False(t, mark.IsRecoverable())
 }
