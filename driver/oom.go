@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpu-docker/gpu-docker/driver/inotify"
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -146,7 +147,10 @@ func (w *killWatch) add(file string, changed func()) (func(), error) {
 			return nil, err
 		}
 		w.events = events
-		go events.Run()
+		go func() {
+			defer guard.Log(w.logger, "the watch on cgroups")
+			events.Run()
+		}()
 	}
 	return w.events.Add(file, unix.IN_MODIFY, func(inotify.Event) { changed() })
 }

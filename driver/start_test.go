@@ -4,7 +4,6 @@
 package driver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
