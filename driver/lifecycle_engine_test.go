@@ -103,7 +103,7 @@ func TestEngineManyTasks(t *testing.T) {
 // TestEngineAnonymousVolume: a volume without a name goes with its task (task-driver
 // DT-3).
 func TestEngineAnonymousVolume(t *testing.T) {
-	s := newSite(t, nil)
+	s := newSite(t, func(c *config.Plugin) { c.Volumes.Enabled = true })
 	cfg := s.task("sleep 120", func(o *config.Task) { o.Mounts = []config.Mount{{Type: "volume", Target: "/data"}} })
 	s.start(cfg)
 	tk, err := s.driver.tasks.Get(cfg.ID)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	engineapi "github.com/docker/docker/api/types/container"
 	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
 
@@ -69,7 +70,7 @@ func TestEngineStopSignals(t *testing.T) {
 	const show = `for n in TERM USR1 USR2; do trap "echo $n" $n; done; echo ready; while :; do sleep 0.05; done`
 	const own = "gpu-docker-driver-test:stopsignal"
 	s := newSite(t, nil)
-	importImage(t, own, "STOPSIGNAL USR1")
+	commitImage(t, own, &engineapi.Config{Image: testImage, Cmd: []string{"true"}, StopSignal: "USR1"})
 	for _, tc := range []struct {
 		name, image, signal string
 		log                 string // up to the kill, which comes right after the last signal
@@ -94,6 +95,20 @@ func TestEngineStopSignals(t *testing.T) {
 			must.NoError(t, s.StopTask(cfg.ID, tc.timeout, tc.signal), must.Sprint("stopped is stopped"))
 		})
 	}
+}
+
+// commitImage makes an image that has what a container was given: an import takes
+// only some of it.
+func commitImage(t *testing.T, name string, config *engineapi.Config) {
+	t.Helper()
+	c := docker(t)
+	made, err := c.ContainerCreate(t.Context(), config, nil, nil, nil, "")
+	must.NoError(t, err)
+	defer func() {
+		must.NoError(t, c.ContainerRemove(t.Context(), made.ID, engineapi.RemoveOptions{}))
+	}()
+	_, err = c.ContainerCommit(t.Context(), made.ID, engineapi.CommitOptions{Reference: name})
+	must.NoError(t, err)
 }
 
 func TestEngineOutOfMemory(t *testing.T) {
