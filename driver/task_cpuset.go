@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/hashicorp/nomad/plugins/drivers"
 )
 
@@ -117,11 +118,11 @@ func copyCPUs(from, to string) {
 // process, whatever the engine's cgroup driver calls it, and follows it.
 func (d *Driver) attachCgroup(p *parts, t *task) {
 	defer d.guard("cgroup")
-	found, err := p.engine.Inspect(t.ctx, t.state.ContainerID)
-	if err != nil || found.State == nil || found.State.Pid == 0 {
+	pid := p.mainProcess(t)
+	if pid == 0 {
 		return
 	}
-	path, err := cgroupPath(found.State.Pid, "")
+	path, err := cgroupPath(pid, "")
 	if err != nil {
 		d.logger.Debug("the container's cgroup is not known", "task_id", t.cfg.ID, "error", err)
 		return
@@ -130,6 +131,22 @@ func (d *Driver) attachCgroup(p *parts, t *task) {
 		return // the process has ended, and another may have its id
 	}
 	d.followCgroup(t, filepath.Join(cgroupRoot, path))
+}
+
+// mainProcess is the id of the container's main process, asked for until the engine
+// answers: it may be away when a task is recovered. 0 when the container has ended.
+func (p *parts) mainProcess(t *task) int {
+	var tries pace
+	for !t.exited() {
+		found, err := p.engine.Inspect(t.ctx, t.state.ContainerID)
+		if err == nil && found.State != nil {
+			return found.State.Pid
+		}
+		if err == nil || errdefs.IsNotFound(err) || tries.pause(t.ctx) != nil {
+			return 0
+		}
+	}
+	return 0
 }
 
 // followCgroup looks after the container's cgroup until the task ends: what memory

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/hashicorp/nomad/plugins/drivers"
 	"github.com/shoenig/test/must"
+	"github.com/shoenig/test/wait"
 )
 
 // TestMovePidsLeavesOthersAlone: a task may end before it is pinned; the kernel
@@ -62,4 +65,50 @@ func TestMoveAll(t *testing.T) {
 		last := 10
 		must.NoError(t, moveAll(last, func() ([]int, error) { last++; return []int{last}, nil }, func(int) error { return nil }))
 	})
+}
+
+// TestMainProcess: an engine that is away when a task is recovered is asked again
+// (task-driver CP-3).
+func TestMainProcess(t *testing.T) {
+	b := newBench(t, nil)
+	cfg := b.task(nil)
+	id, _ := b.start(cfg)
+	p, err := b.driver.ready()
+	must.NoError(t, err)
+	tk, err := b.driver.tasks.Get(cfg.ID)
+	must.NoError(t, err)
+	b.engine.fail("inspect", errAway)
+	must.Eq(t, 1, p.mainProcess(tk))
+	b.engine.end(id, 0, false)
+	b.wait(cfg.ID)
+	must.Eq(t, 0, p.mainProcess(tk))
+}
+
+// TestFollowCPUs: a container's cgroup follows what the agent chooses (task-driver
+// CP-3).
+func TestFollowCPUs(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	write := func(dir, cpus string) {
+		must.NoError(t, os.WriteFile(filepath.Join(dir, "cpuset.cpus"), []byte(cpus), 0o600))
+	}
+	follows := func(cpus string) {
+		t.Helper()
+		must.Wait(t, wait.InitialSuccess(wait.Timeout(20*time.Second), wait.Gap(5*time.Millisecond), wait.BoolFunc(func() bool {
+			text, err := os.ReadFile(filepath.Join(to, "cpuset.cpus"))
+			return err == nil && string(text) == cpus
+		})))
+	}
+	write(from, "0-1\n")
+	write(to, "0-3\n")
+	tk := newTask(t.Context(), &drivers.TaskConfig{}, &taskState{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tk.followCPUs(from, to)
+	}()
+	follows("0-1\n")
+	write(from, "2\n")
+	follows("2\n")
+	tk.cancel()
+	<-ended
 }

@@ -65,15 +65,21 @@ func (p *cudaProbe) run(ctx context.Context, log hclog.Logger, library string) {
 // comes after that.
 func (h *Host) probeWait() time.Duration { return h.cfg.Patience * 3 / 4 }
 
-// runProbe runs a probe to its end. All GPUs are asked, in the order of the PCI
-// bus, whatever the environment of this process says.
+// probeEnvironment has all GPUs asked, in the order of the PCI bus, whatever the
+// environment of this process says (nvidia-docker-v1 DM-6).
+func probeEnvironment(own []string) []string {
+	kept := slices.DeleteFunc(own, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return name == "CUDA_VISIBLE_DEVICES" || name == "CUDA_DEVICE_ORDER"
+	})
+	return append(kept, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+}
+
+// runProbe runs a probe to its end.
 func runProbe(ctx context.Context, library string) (*cudaReport, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args = []string{"gpu-docker-cuda-probe"}
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return name == "CUDA_VISIBLE_DEVICES" || name == "CUDA_DEVICE_ORDER"
-	}), "CUDA_DEVICE_ORDER=PCI_BUS_ID", cudaProbeVariable+"="+library)
+	cmd.Env = append(probeEnvironment(os.Environ()), cudaProbeVariable+"="+library)
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
