@@ -122,6 +122,8 @@ func (h *fakeHost) Readings(context.Context) *gpuhost.Readings {
 	return &r
 }
 
+func (h *fakeHost) ReadingsNow(ctx context.Context) *gpuhost.Readings { return h.Readings(ctx) }
+
 func (h *fakeHost) change(f func(*fakeHost)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

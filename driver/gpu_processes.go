@@ -17,19 +17,22 @@ const (
 	// leftoverLimit is how long processes may stay on a GPU after the end of
 	// their task (cases DRV-28).
 	leftoverLimit = 10 * time.Second
-	// leftoverPeriod is the pause between two looks; readings are not newer than
-	// a second.
+	// leftoverPeriod is the pause between two looks.
 	leftoverPeriod = time.Second
 )
 
 // warnForeign tells a task that something computes on its GPU already, and
 // remembers that it is not the task's.
 func (s *starting) warnForeign() {
+	if len(s.grant.Devices) == 0 {
+		return
+	}
+	readings := s.p.host.ReadingsNow(s.ctx) // older ones may show the task that had the GPU before
 	for _, d := range s.grant.Devices {
 		if d.Shared {
 			continue
 		}
-		if busy := processesOn(s.p.host.Readings(s.ctx), d.GPU.UUID); len(busy) > 0 && len(d.GPU.MIGDevices) == 0 {
+		if busy := processesOn(readings, d.GPU.UUID); len(busy) > 0 && len(d.GPU.MIGDevices) == 0 {
 			for _, process := range busy {
 				s.foreign = append(s.foreign, process.PID)
 			}
@@ -51,7 +54,7 @@ func (d *Driver) reportLeftovers(p *parts, t *task) {
 	var left []string
 	for {
 		left = nil
-		readings := p.host.Readings(ctx)
+		readings := p.host.ReadingsNow(ctx) // older ones may be of the time before the task
 		for _, uuid := range gpus {
 			busy := slices.DeleteFunc(processesOn(readings, uuid), func(p gpuhost.Process) bool { return slices.Contains(t.state.Foreign, p.PID) })
 			if len(busy) > 0 && !d.gpus.holds(uuid) {

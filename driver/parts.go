@@ -30,6 +30,7 @@ import (
 type gpuHost interface {
 	Inventory(ctx context.Context) *gpuhost.Inventory
 	Readings(ctx context.Context) *gpuhost.Readings
+	ReadingsNow(ctx context.Context) *gpuhost.Readings
 	Watch() (changed <-chan struct{}, stop func())
 	ControlNodes() []gpuhost.DeviceNode
 	GPUNode(g *gpuhost.GPU) (gpuhost.DeviceNode, error)

@@ -151,3 +151,10 @@ func (h *Host) Inventory(ctx context.Context) *Inventory { return h.inventory.ge
 // Readings returns a sample not older than one second, or the last one when
 // NVML takes longer than Config.Patience. All callers share it. Never nil.
 func (h *Host) Readings(ctx context.Context) *Readings { return h.readings.get(ctx) }
+
+// ReadingsNow is Readings of after the call, however fresh others are: for questions
+// about what has just changed.
+func (h *Host) ReadingsNow(ctx context.Context) *Readings {
+	h.readings.expire()
+	return h.readings.get(ctx)
+}

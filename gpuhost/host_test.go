@@ -477,6 +477,11 @@ func TestReadings(t *testing.T) {
 	must.NotNil(t, gpu.Processes)
 	must.SliceEmpty(t, gpu.Processes)
 
+	// Who asks for what is there now does not get what others share.
+	must.NoError(t, sim.Set(1, map[string]string{"utilization": "38"}))
+	now = host.ReadingsNow(context.Background())
+	must.Eq(t, 38, value(t, now.GPUs[1].GPUPercent))
+
 	// However many ask, NVML is asked once a second.
 	must.NoError(t, sim.ResetCalls())
 	for range 100 {
