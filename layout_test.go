@@ -140,11 +140,10 @@ func directImports(t *testing.T, p goPackage) []string {
 func TestGoroutinesAreGuarded(t *testing.T) {
 	found := 0
 	for _, p := range listPackages(t) {
-		name := strings.TrimPrefix(p.ImportPath, module+"/")
-		if from, ours := folder(p.ImportPath); !ours || from != "gpuhost" && from != "restapi" && name != "driver" && name != "driver/image" {
+		if from, ours := folder(p.ImportPath); !ours || from != "gpuhost" && from != "restapi" && from != "driver" && from != "device" {
 			continue
 		}
-		files, functions := token.NewFileSet(), map[string]*ast.BlockStmt{}
+		files, functions := token.NewFileSet(), map[string][]*ast.BlockStmt{}
 		var begun []ast.Expr
 		for _, file := range p.GoFiles {
 			parsed, err := parser.ParseFile(files, filepath.Join(p.Dir, file), nil, 0)
@@ -154,7 +153,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 			ast.Inspect(parsed, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.FuncDecl:
-					functions[n.Name.Name] = n.Body
+					functions[n.Name.Name] = append(functions[n.Name.Name], n.Body)
 				case *ast.GoStmt:
 					begun = append(begun, n.Call.Fun)
 				case *ast.CallExpr: // of a sync.WaitGroup
@@ -178,15 +177,16 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 }
 
 // guarded says whether a function defers a guard, or consists of one call of one that
-// does. Functions are the package's, by name.
-func guarded(f ast.Expr, functions map[string]*ast.BlockStmt) bool {
-	body := functions[nameOf(f)]
+// does. Functions are the package's, by name; of several of one name all must.
+func guarded(f ast.Expr, functions map[string][]*ast.BlockStmt) bool {
+	bodies := functions[nameOf(f)]
 	if literal, ok := f.(*ast.FuncLit); ok {
-		body = literal.Body
+		bodies = []*ast.BlockStmt{literal.Body}
 	}
-	if body == nil {
-		return false
-	}
+	return len(bodies) > 0 && !slices.ContainsFunc(bodies, func(body *ast.BlockStmt) bool { return !guardedBody(body, functions) })
+}
+
+func guardedBody(body *ast.BlockStmt, functions map[string][]*ast.BlockStmt) bool {
 	for _, s := range body.List {
 		if d, ok := s.(*ast.DeferStmt); ok {
 			if of, ok := d.Call.Fun.(*ast.SelectorExpr); ok && (nameOf(of.X) == "guard" || of.Sel.Name == "guard") {

@@ -61,5 +61,5 @@ func TestUnit(t *testing.T) {
 	must.Eq(t, "docker.service", lines["Before"])
 	must.Eq(t, "notify", lines["Type"])
 	must.Eq(t, "/usr/bin/gpu-docker serve $GPU_DOCKER_OPTIONS", lines["ExecStart"])
-	must.StrContains(t, lines["ExecStopPost"], volume.SocketPath(volume.DefaultSocketDir))
+	must.Eq(t, "always", lines["Restart"], must.Sprint("a dead process' socket makes the engine wait"))
 }

@@ -127,7 +127,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		log.Warn("the service manager does not hear that this program serves", "error", err)
 	}
 	var ahead sync.WaitGroup
-	ahead.Go(func() { buildAhead(ctx, store, changed, log) })
+	ahead.Go(func() { buildAhead(ctx, host, store, changed, log) })
 	server.Wait()
 	ahead.Wait()
 	log.Info("terminated")

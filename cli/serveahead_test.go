@@ -53,13 +53,19 @@ func TestServe_upgrade(t *testing.T) {
 	done, wake := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		buildAhead(ctx, store, wake, hclog.New(&hclog.LoggerOptions{Output: &said}))
+		buildAhead(ctx, host, store, wake, hclog.New(&hclog.LoggerOptions{Output: &said}))
 	}()
 	wake <- struct{}{}
 	wake <- struct{}{}
 	must.NoError(t, os.Remove(dir))
 	wake <- struct{}{}
 	eventually(t, func() bool { return exists(filepath.Join(dir, "nvidia_driver/352.39")) })
+
+	// What somebody removes stays away.
+	must.NoError(t, store.Remove(t.Context(), "nvidia_driver_352.39"))
+	wake <- struct{}{}
+	wake <- struct{}{} // taken only after the look that the first one led to
+	must.False(t, exists(filepath.Join(dir, "nvidia_driver/352.39")))
 
 	must.NoError(t, sim.Upgrade("535.104.05"))
 	wake <- <-changed

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/nomad/plugins/shared/structs"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -36,7 +37,10 @@ func (p *Plugin) Fingerprint(ctx context.Context) (<-chan *device.FingerprintRes
 	}
 	out := make(chan *device.FingerprintResponse)
 	f := &fingerprinter{plugin: p, host: h, settings: s, begin: time.Now(), out: out}
-	go f.run(ctx)
+	go func() {
+		defer guard.Log(p.log, "fingerprint")
+		f.run(ctx)
+	}()
 	return out, nil
 }
 
@@ -76,7 +80,7 @@ func (f *fingerprinter) look(ctx context.Context) (time.Duration, bool) {
 	}
 	next.finish(inventory, f.settings)
 	if !inventory.Time.IsZero() {
-		f.plugin.setLastOffer(next)
+		f.plugin.setLastOffer(next, inventory.Reason == "")
 	}
 	f.repeated = time.Since(f.begin) > repeatAfter
 	if f.repeated {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/nomad/plugins"
@@ -41,6 +42,8 @@ type Plugin struct {
 	version string
 	// open opens the host; a test may put something else in its place.
 	open func(gpuhost.Config) (host, error)
+
+	begun atomic.Bool // a working driver was offered once
 
 	mu       sync.Mutex      // guards everything below
 	settings *settings       // nil before SetConfig

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/nomad/plugins/device"
 
 	"github.com/gpu-docker/gpu-docker/gpuhost"
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // Stats streams the readings of all offered devices at the interval, the first
@@ -24,7 +25,10 @@ func (p *Plugin) Stats(ctx context.Context, interval time.Duration) (<-chan *dev
 	}
 	out := make(chan *device.StatsResponse)
 	stats := &statStream{log: p.log, host: h, settings: s, pace: newPace(max(interval, minPeriod))}
-	go stats.run(ctx, out)
+	go func() {
+		defer guard.Log(p.log, "statistics")
+		stats.run(ctx, out)
+	}()
 	return out, nil
 }
 

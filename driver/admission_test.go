@@ -181,7 +181,7 @@ func TestImageForGPUsWithoutOne(t *testing.T) {
 }
 
 // TestWarningsBecomeEvents: what is remarkable about a container's request is told once,
-// although the request is made twice (cases DRV-03, DRV-04).
+// although the request is made twice (cases DRV-03, DRV-04, task-driver CX-1).
 func TestWarningsBecomeEvents(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -203,6 +203,17 @@ func TestWarningsBecomeEvents(t *testing.T) {
 		{
 			name: "all GPUs with a reservation", value: "all", gpus: []string{"GPU-a", "GPU-b"},
 			want: []string{`NVIDIA_VISIBLE_DEVICES="all" was ignored: the task holds GPU-a,GPU-b`},
+		},
+		{
+			name: "what is left out",
+			task: func(o *config.Task) {
+				o.Labels = config.StringMap{"com.hashicorp.nomad.alloc_id": "x"}
+				o.DNSServers = []string{"nonsense"}
+			},
+			want: []string{
+				`label "com.hashicorp.nomad.alloc_id" is reserved and was left out`,
+				`dns_servers: "nonsense" was left out, because it is no IP address`,
+			},
 		},
 		{name: "one of two", value: "GPU-b", gpus: []string{"GPU-a", "GPU-b"}},
 		{name: "nothing remarkable", gpus: []string{"GPU-a"}},

@@ -67,7 +67,7 @@ func (d *Driver) emptyParts(cfg *config.Plugin) *parts {
 	ctx, cancel := context.WithCancel(d.ctx)
 	p := &parts{
 		logger: d.logger, config: cfg, proc: procRoot, ctx: ctx, cancel: cancel,
-		state: newStateFile(d.stateDir, d.logger), claimed: map[string]bool{}, volumeLeft: make(chan struct{}, 1),
+		state: newStateFile(d.stateDir, d.logger), claimed: map[string]bool{}, unlinked: map[string]error{}, volumeLeft: make(chan struct{}, 1),
 		charLinks: charLinks, procDevices: procDevices,
 	}
 	p.ledger = accounting.New(accounting.Config{

@@ -122,7 +122,11 @@ func (h *fakeHost) Readings(context.Context) *gpuhost.Readings {
 	return &r
 }
 
-func (h *fakeHost) ReadingsNow(ctx context.Context) *gpuhost.Readings { return h.Readings(ctx) }
+func (h *fakeHost) ReadingsNow(ctx context.Context) *gpuhost.Readings {
+	now := h.Readings(ctx)
+	now.Time = time.Now()
+	return now
+}
 
 func (h *fakeHost) change(f func(*fakeHost)) {
 	h.mu.Lock()

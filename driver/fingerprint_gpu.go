@@ -43,10 +43,11 @@ func (i *engineInfo) givesAway() string {
 // losesNodes continues the health text where a systemd reload takes GPUs from
 // running containers (cases DRV-06); empty where it does not. The caller has the lock.
 func (p *parts) losesNodes() string {
-	if p.unlinked == nil || p.info.cgroupDriver != "systemd" {
+	if len(p.unlinked) == 0 || p.info.cgroupDriver != "systemd" {
 		return ""
 	}
-	return fmt.Sprintf("; a systemd reload may take GPUs from running tasks: %v", p.unlinked)
+	first := slices.Sorted(maps.Keys(p.unlinked))[0]
+	return fmt.Sprintf("; a systemd reload may take GPUs from running tasks: %v", p.unlinked[first])
 }
 
 // nvidiaFacts are what an inventory brings into the fingerprint; zero without a driver.

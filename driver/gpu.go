@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker/docker/api/types/system"
 	"github.com/hashicorp/nomad/plugins/drivers"
 
 	"github.com/gpu-docker/gpu-docker/driver/config"
+	"github.com/gpu-docker/gpu-docker/driver/container"
 	"github.com/gpu-docker/gpu-docker/gpuhost"
 )
 
@@ -104,9 +106,6 @@ func (p *parts) grantGPUs(ctx context.Context, cfg *drivers.TaskConfig) (*grant,
 		g.addNodes(nodes...)
 	}
 	g.addNodes(p.host.ControlNodes()...)
-	if p.computes() && !g.hasNode(uvmNode) {
-		return nil, gpuTrouble("device node %q is missing, and CUDA does not work without it; run \"nvidia-modprobe -u -c=0\" as root, now and at each start of this machine", uvmNode)
-	}
 	return g, nil
 }
 
@@ -115,11 +114,20 @@ func (p *parts) grantGPUs(ctx context.Context, cfg *drivers.TaskConfig) (*grant,
 // installed, and so does gpuhost's question to CUDA, but in a container it cannot.
 const uvmNode = "/dev/nvidia-uvm"
 
+// checkUVM refuses to start a task whose CUDA cannot work.
+func (s *starting) checkUVM(g *grant) error {
+	if len(g.Devices) == 0 || g.hasNode(uvmNode) || !s.p.computes(s.options.Runtime) {
+		return nil
+	}
+	return gpuTrouble("device node %q is missing, and CUDA does not work without it; run \"nvidia-modprobe -u -c=0\" as root, now and at each start of this machine", uvmNode)
+}
+
 // computes says whether tasks get CUDA from us: an NVIDIA runtime and CDI see to their
 // nodes themselves, and a volume without the driver's compute files has no libcuda.
-func (p *parts) computes() bool {
+func (p *parts) computes(runtime string) bool {
 	g := p.config.GPU
-	return g.Injection == config.InjectionVolume && (slices.Contains(g.Capabilities, "all") || slices.Contains(g.Capabilities, "compute"))
+	return g.Injection == config.InjectionVolume && !container.IsNVIDIARuntime(p.config, runtime, system.Runtime{}) &&
+		(slices.Contains(g.Capabilities, "all") || slices.Contains(g.Capabilities, "compute"))
 }
 
 // noDriver says why the driver's version is not known, in the words of whoever knows.

@@ -4,7 +4,6 @@
 package driver
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,20 +33,21 @@ func (p *parts) linkNodes(nodes []gpuhost.DeviceNode) {
 		return
 	}
 	majors := container.KernelMajors(p.procDevices)
-	var unlinked error
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, n := range nodes {
 		var st unix.Stat_t
 		if unix.Stat(n.HostPath, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || !majors[unix.Major(st.Rdev)] {
 			continue // the engine names a node that is none
 		}
-		if err := linkNode(p.charLinks, n.HostPath, st.Rdev); err != nil {
-			p.logger.Warn("a systemd reload may take this device from its container", "device", n.HostPath, "error", err)
-			unlinked = cmp.Or(unlinked, err)
+		err := linkNode(p.charLinks, n.HostPath, st.Rdev)
+		if err == nil {
+			delete(p.unlinked, n.HostPath)
+			continue
 		}
+		p.logger.Warn("a systemd reload may take this device from its container", "device", n.HostPath, "error", err)
+		p.unlinked[n.HostPath] = err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.unlinked = unlinked
 }
 
 // linkNode makes the link <dir>/<major>:<minor> to a device node unless one that leads

@@ -24,15 +24,17 @@ const (
 // warnForeign tells a task that something computes on its GPU already, and
 // remembers that it is not the task's.
 func (s *starting) warnForeign() {
-	if len(s.grant.Devices) == 0 {
+	whole := slices.DeleteFunc(slices.Clone(s.grant.Devices), func(d grantedDevice) bool { return d.Shared || len(d.GPU.MIGDevices) > 0 })
+	if len(whole) == 0 {
 		return
 	}
-	readings := s.p.host.ReadingsNow(s.ctx) // older ones may show the task that had the GPU before
-	for _, d := range s.grant.Devices {
-		if d.Shared {
-			continue
-		}
-		if busy := processesOn(readings, d.GPU.UUID); len(busy) > 0 && len(d.GPU.MIGDevices) == 0 {
+	asked := time.Now()
+	readings := s.p.host.ReadingsNow(s.ctx)
+	if readings.Time.Before(asked) {
+		return // it may show the task that had the GPU before
+	}
+	for _, d := range whole {
+		if busy := processesOn(readings, d.GPU.UUID); len(busy) > 0 {
 			for _, process := range busy {
 				s.foreign = append(s.foreign, process.PID)
 			}
@@ -54,14 +56,16 @@ func (d *Driver) reportLeftovers(p *parts, t *task) {
 	var left []string
 	for {
 		left = nil
-		readings := p.host.ReadingsNow(ctx) // older ones may be of the time before the task
+		asked := time.Now()
+		readings := p.host.ReadingsNow(ctx)
+		known := !readings.Time.Before(asked) // else they may be of the time before the task
 		for _, uuid := range gpus {
 			busy := slices.DeleteFunc(processesOn(readings, uuid), func(p gpuhost.Process) bool { return slices.Contains(t.state.Foreign, p.PID) })
 			if len(busy) > 0 && !d.gpus.holds(uuid) {
 				left = append(left, fmt.Sprintf("GPU %s: %s", uuid, describeProcesses(busy)))
 			}
 		}
-		if len(left) == 0 {
+		if len(left) == 0 && known {
 			return
 		}
 		select {
@@ -71,7 +75,7 @@ func (d *Driver) reportLeftovers(p *parts, t *task) {
 		}
 		break
 	}
-	if p.ctx.Err() != nil {
+	if p.ctx.Err() != nil || len(left) == 0 {
 		return
 	}
 	message := "Processes are left on the GPU after the end of the task: " + strings.Join(left, "; ")

@@ -116,7 +116,8 @@ func (t *gpuTable) holds(uuid string) bool {
 
 // checkRunning looks for live containers that hold a device of the grant and
 // that the table does not know: those of tasks that are not recovered yet or of
-// another agent on this host.
+// another agent on this host. One that a person runs from an image that was made of
+// a task's container has the task's labels, but holds nothing.
 func (d *Driver) checkRunning(ctx context.Context, p *parts, cfg *drivers.TaskConfig, devices []grantedDevice) error {
 	if len(devices) == 0 {
 		return nil
@@ -131,6 +132,9 @@ func (d *Driver) checkRunning(ctx context.Context, p *parts, cfg *drivers.TaskCo
 	}
 	for _, c := range running {
 		if d.gpus.knows(c.Labels[container.LabelTaskID]) || c.Labels[labelRoot] != p.config.GPU.DriverRoot {
+			continue
+		}
+		if d.owned(c.ID) || !ownName(c) {
 			continue
 		}
 		if err := mine.against(labelledHolding(c)); err != nil {

@@ -127,12 +127,16 @@ func TestGPUsOfUnknownContainers(t *testing.T) {
 		labelRoot: "/",
 	}
 	b := newBench(t, nil)
-	b.engine.put("other", other, true, time.Now())
+	b.engine.put("train_other-alloc", other, true, time.Now())
 	_, _, err := b.StartTask(b.task(nil, "GPU-a"))
 	must.ErrorContains(t, err, `"GPU-a" is in use by task "train" of allocation other-alloc`)
 
+	committed := newBench(t, nil)
+	committed.engine.put("somebody's, of an image of that container", other, true, time.Now())
+	committed.start(committed.task(nil, "GPU-a"))
+
 	simulated := newBench(t, func(c *config.Plugin) { c.GPU.DriverRoot = "/elsewhere" })
-	simulated.engine.put("other", other, true, time.Now())
+	simulated.engine.put("train_other-alloc", other, true, time.Now())
 	simulated.start(simulated.task(nil, "GPU-a"))
 }
 
@@ -293,7 +297,8 @@ func TestMissingDeviceLinks(t *testing.T) {
 			b, links := linkBench(t)
 			b.engine.info.CgroupDriver = driver
 			must.NoError(t, os.RemoveAll(links))
-			b.start(b.task(nil, "GPU-a"))
+			first := b.task(nil, "GPU-a")
+			b.start(first)
 			b.start(b.task(nil))
 			text := b.driver.probe(t.Context()).HealthDescription
 			if !told {
@@ -305,6 +310,9 @@ func TestMissingDeviceLinks(t *testing.T) {
 
 			must.NoError(t, os.Mkdir(links, 0o755))
 			b.start(b.task(nil, "GPU-b"))
+			must.StrContains(t, b.driver.probe(t.Context()).HealthDescription, "1:3", must.Sprint("the first task still lacks its link"))
+			must.NoError(t, b.DestroyTask(first.ID, true))
+			b.start(b.task(nil, "GPU-a"))
 			must.Eq(t, "Healthy", b.driver.probe(t.Context()).HealthDescription)
 		})
 	}

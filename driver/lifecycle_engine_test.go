@@ -23,7 +23,7 @@ import (
 
 func TestEngineStartWait(t *testing.T) {
 	s := newSite(t, nil)
-	cfg := s.task("echo out; echo err >&2; sleep 1; exit 3", nil)
+	cfg := s.task("echo out; echo err >&2; until [ -e $NOMAD_TASK_DIR/go ]; do sleep 0.1; done; exit 3", nil)
 	h, network, err := s.StartTask(cfg)
 	must.NoError(t, err)
 	must.NotNil(t, h)
@@ -32,10 +32,9 @@ func TestEngineStartWait(t *testing.T) {
 	must.NoError(t, err)
 	made, err := docker(t).ContainerInspect(t.Context(), tk.state.ContainerID)
 	must.NoError(t, err)
-	if made.State.Running { // else it has no address any more
-		must.Eq(t, made.NetworkSettings.Networks["bridge"].IPAddress, network.IP)
-	}
+	must.Eq(t, made.NetworkSettings.Networks["bridge"].IPAddress, network.IP)
 	must.NotEq(t, "", network.IP)
+	must.NoError(t, os.WriteFile(filepath.Join(cfg.TaskDir().LocalDir, "go"), nil, 0o600))
 	r := s.wait(cfg.ID)
 	must.Eq(t, 3, r.ExitCode)
 	must.False(t, r.OOMKilled)

@@ -116,7 +116,7 @@ func TestEngineAwayForTooLong(t *testing.T) {
 // TestEngineAwayTwice: each outage has the whole grace, also when the first began
 // longer ago than that.
 func TestEngineAwayTwice(t *testing.T) {
-	const grace = 2 * time.Second
+	const grace = 5 * time.Second
 	b := newBench(t, func(c *config.Plugin) { c.EngineDownGraceText = grace.String() })
 	cfg := b.task(nil, "GPU-a")
 	id, _ := b.start(cfg)

@@ -50,7 +50,7 @@ type logFiles struct {
 
 func (f *logFiles) get() *logship.Watcher {
 	f.once.Do(func() {
-		w, err := logship.NewWatcher()
+		w, err := logship.NewWatcher(f.logger)
 		if err != nil {
 			f.logger.Warn("the engine's log files cannot be watched; logs are read through its API, which is slower", "error", err)
 			return

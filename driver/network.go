@@ -62,7 +62,7 @@ func isolationSpec(found engineapi.InspectResponse, hostname string) *drivers.Ne
 // ensurePause finds the running pause container or makes one. The bool is whether its
 // namespace is to be configured. One that was found may need that too: an engine that
 // was restarted gives it a new namespace, and an agent that died may never have come
-// to configure it (task-driver PN-8).
+// to configure it (task-driver PN-3).
 func (p *parts) ensurePause(ctx context.Context, req *container.Request, allocID string) (engineapi.InspectResponse, bool, error) {
 	found, err := p.engine.Inspect(ctx, req.Name)
 	if err == nil && found.State != nil && found.State.Running {
@@ -183,7 +183,7 @@ func (p *parts) findPause(ctx context.Context, allocID string) (string, error) {
 func (p *parts) removePause(ctx context.Context, id, allocID string) error {
 	found, err := p.engine.Inspect(ctx, id)
 	if errdefs.IsNotFound(err) {
-		p.state.DropPause(id)
+		p.dropPause(id)
 		return nil
 	}
 	if err != nil {
@@ -197,7 +197,7 @@ func (p *parts) removePause(ctx context.Context, id, allocID string) error {
 		return err
 	}
 	p.state.Buried(id)
-	p.state.DropPause(id)
+	p.dropPause(id)
 	p.images.Release(found.Image, allocID)
 	return nil
 }

@@ -105,8 +105,9 @@ type parts struct {
 	mu     sync.Mutex    // guards everything below
 	server *serve.Server // nil before wake
 	info   *engineInfo   // nil before the engine told
-	// unlinked says why a device node has no link that systemd needs; nil when all have.
-	unlinked error
+	// unlinked says of device nodes that tasks have why they lack the link that
+	// systemd needs.
+	unlinked map[string]error
 	silent   time.Time // when a recovery last had no answer in time; zero after one
 	// claimed are the pause containers that somebody named since the start.
 	claimed map[string]bool

@@ -115,10 +115,7 @@ func (p *parts) forgetPauses(ctx context.Context) {
 		case err != nil || found.Config == nil || found.Config.Labels[container.LabelRole] == container.RolePause:
 			continue // for leaked to judge
 		}
-		p.state.DropPause(id)
-		p.mu.Lock()
-		delete(p.claimed, id)
-		p.mu.Unlock()
+		p.dropPause(id)
 	}
 }
 
@@ -167,12 +164,14 @@ func (d *Driver) dangling(c engineapi.Summary) bool {
 	if node == "" || c.Labels[container.LabelNodeID] != node {
 		return false
 	}
-	if !slices.ContainsFunc(c.Names, func(name string) bool {
+	return ownName(c) && !d.owned(c.ID) && !d.tasks.Starting(c.Labels[container.LabelTaskID])
+}
+
+// ownName says whether a container has the name that its labels give it.
+func ownName(c engineapi.Summary) bool {
+	return slices.ContainsFunc(c.Names, func(name string) bool {
 		return container.NamedAsLabelled(strings.TrimPrefix(name, "/"), c.Labels)
-	}) {
-		return false
-	}
-	return !d.owned(c.ID) && !d.tasks.Starting(c.Labels[container.LabelTaskID])
+	})
 }
 
 // leaked: a pause container that nobody has named since the plugin started, whose
@@ -226,5 +225,5 @@ func (p *parts) reapContainer(ctx context.Context, id, what string) {
 		p.logger.Error("could not remove dangling container", "container_id", id, "error", err)
 		return
 	}
-	p.state.DropPause(id)
+	p.dropPause(id)
 }

@@ -92,7 +92,7 @@ func TestRecoverBeforeTheCertificates(t *testing.T) {
 	must.Eq(t, drivers.HealthStateHealthy, d.probe(t.Context()).Health)
 	must.Wait(t, wait.InitialSuccess(wait.Timeout(10*time.Second), wait.Gap(time.Millisecond), wait.BoolFunc(func() bool {
 		tk, err := d.tasks.Get(task.ID)
-		return err == nil && tk.shipping() != nil
+		return err == nil && tk.shipping() != nil && !tk.isReconnecting()
 	})))
 	must.Positive(t, b.images.inUse())
 	b.engine.end(running.id, 3, false)

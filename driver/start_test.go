@@ -311,31 +311,6 @@ func TestNameConflicts(t *testing.T) {
 	})
 }
 
-// TestWarningsAreEvents: what is left out of a job is told to its owner, once
-// (task-driver CX-1).
-func TestWarningsAreEvents(t *testing.T) {
-	b := newBench(t, nil)
-	events := b.driver.events.Subscribe(t.Context())
-	cfg := b.task(func(o *config.Task) {
-		o.Labels = config.StringMap{"com.hashicorp.nomad.alloc_id": "x"}
-		o.DNSServers = []string{"nonsense"}
-	})
-	b.start(cfg)
-	b.driver.events.Emit(cfg, "the end", nil)
-	var told []string
-	for e := range events {
-		if e.Message == "the end" {
-			break
-		}
-		told = append(told, e.Message)
-	}
-	slices.Sort(told)
-	must.Eq(t, []string{
-		`dns_servers: "nonsense" was left out, because it is no IP address`,
-		`label "com.hashicorp.nomad.alloc_id" is reserved and was left out`,
-	}, told)
-}
-
 // TestStartOfAnAllocationThatIsGone: an agent cannot cancel a start; one whose
 // allocation's directory vanishes ends by itself (task-driver ST-7, cases DRV-08).
 func TestStartOfAnAllocationThatIsGone(t *testing.T) {

@@ -76,10 +76,10 @@ func TestEngineStopSignals(t *testing.T) {
 		log                 string // up to the kill, which comes right after the last signal
 		timeout             time.Duration
 	}{
-		{"the default signal, then the kill", testImage, "", "TERM\n", time.Second},
-		{"the job's signal, then the default and the kill", testImage, "SIGUSR2", "USR2\n", time.Second},
-		{"the image's signal, then the kill", own, "", "USR1\n", time.Second},
-		{"the job's signal, then the image's and the kill", own, "SIGUSR2", "USR2\n", time.Second},
+		{"the default signal, then the kill", testImage, "", "TERM\n", 3 * time.Second},
+		{"the job's signal, then the default and the kill", testImage, "SIGUSR2", "USR2\n", 3 * time.Second},
+		{"the image's signal, then the kill", own, "", "USR1\n", 3 * time.Second},
+		{"the job's signal, then the image's and the kill", own, "SIGUSR2", "USR2\n", 3 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := s.task(show, func(o *config.Task) { o.Image = tc.image })

@@ -21,6 +21,9 @@ func (s *starting) reserveGPUs() error {
 	if err := checkCount(s.options.GPU.Count, granted); err != nil {
 		return err
 	}
+	if err := s.checkUVM(granted); err != nil {
+		return err
+	}
 	s.grant = granted
 	if err := s.d.checkRunning(s.ctx, s.p, s.cfg, granted.Devices); err != nil {
 		return err

@@ -123,6 +123,9 @@ func (d *Driver) takeUpLater(t *task, why error) {
 			}
 			if p, err := d.ready(); err == nil {
 				d.takeUp(p, t)
+				if t.ctx.Err() != nil { // given up meanwhile
+					d.forget(p, t)
+				}
 				return
 			}
 		}

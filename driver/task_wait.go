@@ -109,6 +109,12 @@ func (t *task) drainLogs() {
 // not an end (task-driver WT-6): only an inspected one is, or a container that
 // is gone, or an engine that was away for longer than engine_down_grace.
 func (p *parts) awaitEnd(t *task) (*container.State, error) {
+	if t.isReconnecting() {
+		if _, err := p.inspectOnceBack(t); err != nil {
+			return nil, err
+		}
+		t.setReconnecting(false)
+	}
 	var cuts pace
 	for {
 		_, waitErr := p.engine.Wait(t.ctx, t.state.ContainerID)
@@ -116,7 +122,6 @@ func (p *parts) awaitEnd(t *task) (*container.State, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.setReconnecting(false)
 		if found.State != nil && !found.State.Running {
 			return found.State, nil
 		}

@@ -130,6 +130,14 @@ func (p *parts) claimPause(id string) {
 	p.claimed[id] = true
 }
 
+// dropPause forgets a pause container that is gone or not ours.
+func (p *parts) dropPause(id string) {
+	p.state.DropPause(id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.claimed, id)
+}
+
 func (p *parts) pauseClaimed(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

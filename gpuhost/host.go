@@ -152,8 +152,9 @@ func (h *Host) Inventory(ctx context.Context) *Inventory { return h.inventory.ge
 // NVML takes longer than Config.Patience. All callers share it. Never nil.
 func (h *Host) Readings(ctx context.Context) *Readings { return h.readings.get(ctx) }
 
-// ReadingsNow is Readings of after the call, however fresh others are: for questions
-// about what has just changed.
+// ReadingsNow is a sample of after the call, however fresh others are: for questions
+// about what has just changed. When NVML takes longer than Config.Patience it is the
+// last one all the same, as its Time tells.
 func (h *Host) ReadingsNow(ctx context.Context) *Readings {
 	h.readings.expire()
 	return h.readings.get(ctx)

@@ -13,6 +13,8 @@ import (
 type noSessionError struct {
 	reason string
 	gone   bool // there is none at all, as opposed to one that fails
+	// mismatch: the library is of another driver than the loaded kernel module.
+	mismatch bool
 }
 
 func (e *noSessionError) Error() string { return e.reason }
@@ -29,7 +31,7 @@ func (h *Host) explain(err error, now stamp, path string) error {
 	}
 	switch failed.Code {
 	case CodeVersionMismatch:
-		return &noSessionError{reason: mismatchText(now.kernel, libraryVersion(path))}
+		return &noSessionError{mismatch: true, reason: mismatchText(now.kernel, libraryVersion(path))}
 	case CodeDriverNotLoaded:
 		return &noSessionError{gone: true, reason: h.root.blamed("the NVIDIA kernel module is not loaded (code 9)", "run \"modprobe nvidia\" or install the driver")}
 	}

@@ -21,22 +21,25 @@ func (h *Host) without(err error) *Inventory {
 	if errors.As(err, &none) && none.gone {
 		return inventory
 	}
-	if h.survey != nil {
+	switch {
+	case none != nil && none.mismatch && !h.anyListed():
+		h.addKernelGPUs(inventory)
+		h.tellSkipped(inventory)
+	case h.survey != nil:
 		inventory.GPUs = slices.Clone(h.survey.inventory.GPUs)
 		var hung *HungError
 		if errors.As(err, &hung) {
 			inventory.Driver = h.survey.inventory.Driver
 		}
 	}
-	if len(inventory.GPUs) == 0 && none != nil {
-		h.addKernelGPUs(inventory)
-		h.tellSkipped(inventory)
-	}
 	for i := range inventory.GPUs {
 		inventory.GPUs[i].Unhealthy = inventory.Reason
 	}
 	return inventory
 }
+
+// anyListed says whether NVML has told of a GPU since this host was opened.
+func (h *Host) anyListed() bool { return len(h.known) > 0 }
 
 // addKernelGPUs lists the GPUs of which only the kernel module tells, as after a
 // restart while the library does not fit it (cases VOL-05). It has no UUID for one

@@ -68,7 +68,11 @@ func runtimes(info *system.Info) Finding {
 
 // isNVIDIA says whether a runtime injects GPUs, by its name or its program.
 func isNVIDIA(info *system.Info, runtime string) bool {
-	return strings.Contains(runtime, "nvidia") || strings.Contains(filepath.Base(info.Runtimes[runtime].Path), "nvidia")
+	told := info.Runtimes[runtime]
+	program, _ := told.Options["BinaryName"].(string) // of a runtime that has a shim
+	return slices.ContainsFunc([]string{runtime, filepath.Base(told.Path), filepath.Base(program)}, func(word string) bool {
+		return strings.Contains(word, "nvidia")
+	})
 }
 
 // describeRuntime adds the program where the name does not tell it.

@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/hashicorp/go-hclog"
 	"github.com/shoenig/test/must"
 )
 
 // TestExpectedLog: a task that has printed more than the engine keeps, and ended,
 // before a Shipper is there loses nothing.
 func TestExpectedLog(t *testing.T) {
-	watcher, err := NewWatcher()
+	watcher, err := NewWatcher(hclog.NewNullLogger())
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, watcher.Close()) })
 	dir := filepath.Join(t.TempDir(), "c")
@@ -45,7 +46,7 @@ func TestExpectedLog(t *testing.T) {
 
 // TestExpectedLogNeverCame: a container that does not start, or logs elsewhere.
 func TestExpectedLogNeverCame(t *testing.T) {
-	watcher, err := NewWatcher()
+	watcher, err := NewWatcher(hclog.NewNullLogger())
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, watcher.Close()) })
 	_, err = Expect(watcher, filepath.Join(t.TempDir(), "none", "c-json.log"))
@@ -66,7 +67,7 @@ func TestExpectedLogNeverCame(t *testing.T) {
 // TestFirstLookAtAFullLog: a log that has all the files that the engine keeps when
 // it is first looked at may have had more.
 func TestFirstLookAtAFullLog(t *testing.T) {
-	watcher, err := NewWatcher()
+	watcher, err := NewWatcher(hclog.NewNullLogger())
 	must.NoError(t, err)
 	t.Cleanup(func() { must.NoError(t, watcher.Close()) })
 	for _, tc := range []struct {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -81,7 +83,10 @@ func serveHolder(dir string, patience time.Duration) error {
 		return fmt.Errorf("log holder: %w", err)
 	}
 	t := newHeldTable(patience)
-	go t.watch(func() { _ = listener.Close() })
+	go func() {
+		defer guard.Log(nil, "watching held pipes")
+		t.watch(func() { _ = listener.Close() })
+	}()
 	for {
 		conn, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -92,6 +97,7 @@ func serveHolder(dir string, patience time.Duration) error {
 		}
 		t.enter()
 		go func() {
+			defer guard.Log(nil, "serving a client") // the pipes that are held matter more
 			defer t.leave()
 			defer func() { _ = conn.Close() }() // the client reads what we sent
 			t.serve(conn)

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 const (
@@ -117,8 +119,9 @@ func (h *Holder) start() (<-chan struct{}, error) {
 	h.cfg.Logger.Debug("started the log holder", "pid", cmd.Process.Pid)
 	exited := make(chan struct{})
 	go func() {
+		defer guard.Log(h.cfg.Logger, "waiting for the log holder")
+		defer close(exited)
 		_ = cmd.Wait() // it ends when it holds nothing, or when another was there first
-		close(exited)
 	}()
 	return exited, nil
 }

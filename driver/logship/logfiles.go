@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpu-docker/gpu-docker/driver/inotify"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // backlogLimit is how many bytes of rotated files are kept for a reader that is
@@ -280,7 +282,11 @@ func (l *logFiles) trim() {
 	}
 	for waiting > backlogLimit && len(l.queue) > 2 {
 		waiting -= l.queue[1].size
-		go closeLogFiles([]*logFile{l.queue[1]}) // frees disk space, for which the Watcher must not wait
+		left := []*logFile{l.queue[1]}
+		go func() { // it frees disk space, for which the Watcher must not wait
+			defer guard.Log(nil, "closing a log file")
+			closeLogFiles(left)
+		}()
 		l.queue = slices.Delete(l.queue, 1, 2)
 		l.lost = true
 	}

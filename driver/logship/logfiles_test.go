@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/hashicorp/go-hclog"
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
@@ -97,7 +98,7 @@ func (w *engineWriter) firstLook() *logFiles {
 // direct starts a shipper that reads the writer's files.
 func (w *engineWriter) direct(sink Sink, emit func(string)) *Shipper {
 	w.t.Helper()
-	watcher, err := NewWatcher()
+	watcher, err := NewWatcher(hclog.NewNullLogger())
 	must.NoError(w.t, err)
 	w.t.Cleanup(func() { must.NoError(w.t, watcher.Close()) })
 	w.engine = &fakeLog{running: true, logPath: w.path, config: container.LogConfig{Type: "json-file"}}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
+	"github.com/hashicorp/go-hclog"
 )
 
 // roleVariable makes the test binary play another process.
@@ -49,7 +50,7 @@ func (c shipConfig) watcher() (*Watcher, error) {
 	if !c.Direct {
 		return nil, nil
 	}
-	return NewWatcher()
+	return NewWatcher(hclog.NewNullLogger())
 }
 
 // sink builds the sink that the configuration asks for.

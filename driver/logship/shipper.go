@@ -7,11 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // Shipper ships the log of one container, in one goroutine. Its methods are safe
@@ -97,11 +98,7 @@ func (s *Shipper) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.closeEarly()
 	defer s.cfg.Ahead.Close() // unless taken
-	defer func() {
-		if p := recover(); p != nil {
-			s.log.Error("log shipping panicked", "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
+	defer guard.Log(s.log, "log shipping")
 	var pauses backoff
 	for {
 		begun, hurry := time.Now(), s.exited

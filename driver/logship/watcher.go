@@ -9,9 +9,11 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
 	"github.com/gpu-docker/gpu-docker/driver/inotify"
+	"github.com/gpu-docker/gpu-docker/guard"
 )
 
 // Watcher watches the log directories of all containers of the process: an
@@ -49,8 +51,8 @@ const (
 const leastProcessors = 16
 
 // NewWatcher starts watching nothing. It raises GOMAXPROCS of a process on a
-// machine with few processors.
-func NewWatcher() (*Watcher, error) {
+// machine with few processors. The logger is for faults of our own.
+func NewWatcher(logger hclog.Logger) (*Watcher, error) {
 	if runtime.GOMAXPROCS(0) < leastProcessors {
 		runtime.GOMAXPROCS(leastProcessors)
 	}
@@ -67,8 +69,14 @@ func NewWatcher() (*Watcher, error) {
 		return nil, errors.Join(fmt.Errorf("eventfd: %w", err), w.grown.Close(), w.moved.Close())
 	}
 	w.stop = os.NewFile(uintptr(stop), "eventfd")
-	go w.grown.Run()
-	go w.runMoved()
+	go func() {
+		defer guard.Log(logger, "following log files")
+		w.grown.Run()
+	}()
+	go func() {
+		defer guard.Log(logger, "opening log files")
+		w.runMoved()
+	}()
 	return w, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -38,7 +39,7 @@ func preferred(t *testing.T) int {
 // TestWatcher_thread: a thread waits for new files, with priority over what writes
 // them, and no other thread inherits that.
 func TestWatcher_thread(t *testing.T) {
-	w, err := NewWatcher()
+	w, err := NewWatcher(hclog.NewNullLogger())
 	must.NoError(t, err)
 	must.GreaterEq(t, leastProcessors, runtime.GOMAXPROCS(0))
 	// Those of earlier tests may be ending still; the first thread of a process
@@ -80,7 +81,7 @@ func interruptThreads(t *testing.T) {
 // files does not keep it from its end.
 func TestWatcher_interrupted(t *testing.T) {
 	for range 20 { // a round may come before the thread waits
-		w, err := NewWatcher()
+		w, err := NewWatcher(hclog.NewNullLogger())
 		must.NoError(t, err)
 		<-w.begun
 		for range 5 {
