@@ -80,7 +80,8 @@ func (f *fingerprinter) look(ctx context.Context) (time.Duration, bool) {
 	}
 	next.finish(inventory, f.settings)
 	if !inventory.Time.IsZero() {
-		f.plugin.setLastOffer(next, inventory.Reason == "")
+		// A driver that is loaded and fails does not tell yet what tasks may hold.
+		f.plugin.setLastOffer(next, inventory.Reason == "" || inventory.Driver.KernelVersion == "")
 	}
 	f.repeated = time.Since(f.begin) > repeatAfter
 	if f.repeated {

@@ -40,11 +40,11 @@ func (p *Plugin) lastOffer() *offer {
 	return p.offered
 }
 
-// setLastOffer keeps a finished offer for the next look. What the first one of a
-// working driver has may be held: after a restart of agent or plugin, Nomad does not
-// say what the tasks hold that went on.
-func (p *Plugin) setLastOffer(o *offer, works bool) {
-	if works && !p.begun.Swap(true) {
+// setLastOffer keeps a finished offer for the next look. What the first complete one
+// has may be held: after a restart of agent or plugin, Nomad does not say what the
+// tasks hold that went on.
+func (p *Plugin) setLastOffer(o *offer, complete bool) {
+	if complete && !p.begun.Swap(true) {
 		p.hold(slices.Collect(maps.Keys(o.byID))...)
 	}
 	p.mu.Lock()

@@ -43,7 +43,7 @@ type Plugin struct {
 	// open opens the host; a test may put something else in its place.
 	open func(gpuhost.Config) (host, error)
 
-	begun atomic.Bool // a working driver was offered once
+	begun atomic.Bool // there was a complete offer
 
 	mu       sync.Mutex      // guards everything below
 	settings *settings       // nil before SetConfig
