@@ -6,6 +6,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -116,7 +117,7 @@ func (t *gpuTable) holds(uuid string) bool {
 
 // checkRunning looks for live containers that hold a device of the grant and
 // that the table does not know: those of tasks that are not recovered yet or of
-// another agent on this host. One that a person runs from an image that was made of
+// another agent on this host. One that somebody runs from an image that was made of
 // a task's container has the task's labels, but holds nothing.
 func (d *Driver) checkRunning(ctx context.Context, p *parts, cfg *drivers.TaskConfig, devices []grantedDevice) error {
 	if len(devices) == 0 {
@@ -134,7 +135,7 @@ func (d *Driver) checkRunning(ctx context.Context, p *parts, cfg *drivers.TaskCo
 		if d.gpus.knows(c.Labels[container.LabelTaskID]) || c.Labels[labelRoot] != p.config.GPU.DriverRoot {
 			continue
 		}
-		if d.owned(c.ID) || !ownName(c) {
+		if !ownName(c) || d.runsWithoutGPU(c.ID) {
 			continue
 		}
 		if err := mine.against(labelledHolding(c)); err != nil {
@@ -142,6 +143,11 @@ func (d *Driver) checkRunning(ctx context.Context, p *parts, cfg *drivers.TaskCo
 		}
 	}
 	return nil
+}
+
+// runsWithoutGPU says whether a container is that of a task which reserved no GPU.
+func (d *Driver) runsWithoutGPU(id string) bool {
+	return slices.ContainsFunc(d.tasks.All(), func(t *task) bool { return t.state.ContainerID == id && len(t.state.GPUs) == 0 })
 }
 
 // Labels of tasks with GPUs, beside those of package container.
