@@ -145,8 +145,7 @@ func (d *Driver) prebuildVolume(p *parts) {
 	if p.config.GPU.Injection != config.InjectionVolume || !p.prebuilding.TryLock() {
 		return
 	}
-	p.loops.Go(func() {
-		defer d.guard("building the driver volume ahead")
+	begun := p.loop(d, "building the driver volume ahead", func() {
 		defer p.prebuilding.Unlock()
 		built, err := p.volumes.Ensure(p.ctx)
 		switch {
@@ -156,4 +155,7 @@ func (d *Driver) prebuildVolume(p *parts) {
 			p.logger.Warn("driver volume cannot be built now", "error", err)
 		}
 	})
+	if !begun {
+		p.prebuilding.Unlock()
+	}
 }

@@ -119,8 +119,8 @@ const hostCloseLimit = 250 * time.Millisecond
 
 // close ends the background work. Tasks go on with the engine client they have.
 func (p *parts) close() {
-	p.cancel()
 	p.mu.Lock()
+	p.cancel() // no loop begins from now on
 	server := p.server
 	p.mu.Unlock()
 	if server != nil {

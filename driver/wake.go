@@ -50,12 +50,19 @@ func (d *Driver) wake(p *parts) {
 	p.loop(d, "accounting", func() { p.ledger.Run(p.ctx) })
 }
 
-// loop runs a background loop of these parts.
-func (p *parts) loop(d *Driver, name string, run func()) {
+// loop runs something in the background until these parts are closed. It says whether
+// it begins: after close nothing does, as close waits for what there is.
+func (p *parts) loop(d *Driver, name string, run func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return false
+	}
 	p.loops.Go(func() {
 		defer d.guard(name)
 		run()
 	})
+	return true
 }
 
 // serve starts the REST server and the volume socket; changed is called when one
