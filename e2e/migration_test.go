@@ -240,6 +240,9 @@ func TestMigratedJob(t *testing.T) {
 		for _, key := range []string{"host.CapAdd", "host.CapDrop"} { // clients spell them in two ways
 			view[key] = strings.ReplaceAll(strings.ToLower(view[key].(string)), "cap_", "")
 		}
+		limits := strings.Split(strings.Trim(view["host.Ulimits"].(string), "[]"), "] ") // the built-in driver's are in no order
+		slices.Sort(limits)
+		view["host.Ulimits"] = limits
 		maps.DeleteFunc(view, func(key string, _ any) bool {
 			return strings.HasPrefix(key, "config.Labels.com.hashicorp.nomad.") || strings.HasPrefix(key, "config.Labels.io.github.gpu-docker.")
 		})
