@@ -33,21 +33,28 @@ func (p *parts) linkNodes(nodes []gpuhost.DeviceNode) {
 		return
 	}
 	majors := container.KernelMajors(p.procDevices)
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, n := range nodes {
 		var st unix.Stat_t
 		if unix.Stat(n.HostPath, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || !majors[unix.Major(st.Rdev)] {
 			continue // the engine names a node that is none
 		}
 		err := linkNode(p.charLinks, n.HostPath, st.Rdev)
-		if err == nil {
-			delete(p.unlinked, n.HostPath)
-			continue
+		if err != nil {
+			p.logger.Warn("a systemd reload may take this device from its container", "device", n.HostPath, "error", err)
 		}
-		p.logger.Warn("a systemd reload may take this device from its container", "device", n.HostPath, "error", err)
-		p.unlinked[n.HostPath] = err
+		p.noteLink(n.HostPath, err)
 	}
+}
+
+// noteLink keeps why a device node lacks its link; nil when it has it.
+func (p *parts) noteLink(node string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		delete(p.unlinked, node)
+		return
+	}
+	p.unlinked[node] = err
 }
 
 // linkNode makes the link <dir>/<major>:<minor> to a device node unless one that leads

@@ -123,7 +123,7 @@ func (p *parts) pauseImage(ctx context.Context, allocID string) (string, error) 
 
 // createPause creates the container and replaces a dead one of its name.
 func (p *parts) createPause(ctx context.Context, req *container.Request) (string, error) {
-	retry := backoff{}
+	retry := retries()
 	for try := 1; ; try++ {
 		id, err := p.engine.Create(ctx, req)
 		switch {

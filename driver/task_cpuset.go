@@ -136,7 +136,7 @@ func (d *Driver) attachCgroup(p *parts, t *task) {
 // mainProcess is the id of the container's main process, asked for until the engine
 // answers: it may be away when a task is recovered. 0 when the container has ended.
 func (p *parts) mainProcess(t *task) int {
-	var tries pace
+	tries := reconnects()
 	for !t.exited() {
 		found, err := p.engine.Inspect(t.ctx, t.state.ContainerID)
 		if err == nil && found.State != nil {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/containerd/errdefs"
 
@@ -20,8 +19,6 @@ const (
 	// transientTries bounds retries of a call that failed for no fault of the
 	// request (task-driver CC-23, CC-24).
 	transientTries = 5
-	firstRetry     = 100 * time.Millisecond
-	maxRetry       = time.Minute
 )
 
 // errImageVanished: the engine no longer has an image that it had a moment ago.
@@ -83,7 +80,7 @@ func (s *starting) removeContainer() {
 // create makes the container. It returns errRunning when one with our labels and
 // the same request runs already: that of an earlier try of this very call.
 func (s *starting) create() error {
-	retry := backoff{}
+	retry := retries()
 	conflicts, transient := 0, 0
 	for {
 		id, err := s.p.engine.Create(s.ctx, s.request)
@@ -154,7 +151,7 @@ func (s *starting) clearName() error {
 
 // start starts the created container.
 func (s *starting) start() error {
-	retry := backoff{}
+	retry := retries()
 	for try := 1; ; try++ {
 		err := s.p.engine.Start(s.ctx, s.id)
 		if err == nil {
@@ -173,21 +170,5 @@ func (s *starting) start() error {
 		if err := retry.pause(s.ctx); err != nil {
 			return recoverable(failed)
 		}
-	}
-}
-
-// backoff is a growing pause.
-type backoff struct{ delay time.Duration }
-
-// pause waits, or returns ctx's error.
-func (b *backoff) pause(ctx context.Context) error {
-	b.delay = min(max(2*b.delay, firstRetry), maxRetry)
-	timer := time.NewTimer(b.delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

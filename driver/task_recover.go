@@ -116,7 +116,7 @@ func (d *Driver) takeUpLater(t *task, why error) {
 	d.tasks.Put(t)
 	d.watchers.Go(func() {
 		defer d.guard("taking up a task")
-		var tries pace
+		tries := reconnects()
 		for {
 			if tries.pause(t.ctx) != nil {
 				return // the task is given up

@@ -20,9 +20,6 @@ const (
 	// drainLimit bounds how long an exit waits for the task's last log lines
 	// (task-driver WT-5).
 	drainLimit = 10 * time.Second
-	// Pauses between two tries to reach an engine that is away.
-	firstReconnect = 100 * time.Millisecond
-	maxReconnect   = 2 * time.Second
 )
 
 // WaitTask returns a channel that gets the task's result once, at any time
@@ -115,7 +112,7 @@ func (p *parts) awaitEnd(t *task) (*container.State, error) {
 		}
 		t.setReconnecting(false)
 	}
-	var cuts pace
+	cuts := reconnects()
 	for {
 		_, waitErr := p.engine.Wait(t.ctx, t.state.ContainerID)
 		found, err := p.inspectOnceBack(t)
@@ -126,7 +123,7 @@ func (p *parts) awaitEnd(t *task) (*container.State, error) {
 			return found.State, nil
 		}
 		if waitErr == nil || !engineAway(waitErr) {
-			cuts = pace{}
+			cuts = reconnects()
 		}
 		if err := cuts.pause(t.ctx); err != nil {
 			return nil, err
@@ -138,7 +135,7 @@ func (p *parts) awaitEnd(t *task) (*container.State, error) {
 // outage has the whole of engine_down_grace, however many there were before.
 func (p *parts) inspectOnceBack(t *task) (container.InspectResponse, error) {
 	id, begun := t.state.ContainerID, time.Now()
-	var tries pace
+	tries := reconnects()
 	for {
 		found, err := p.engine.Inspect(t.ctx, id)
 		down := time.Since(begun)
@@ -155,21 +152,6 @@ func (p *parts) inspectOnceBack(t *task) (container.InspectResponse, error) {
 		if err := tries.pause(t.ctx); err != nil {
 			return found, err
 		}
-	}
-}
-
-// pace makes the time between tries longer and longer. The zero value begins with
-// firstReconnect.
-type pace struct{ delay time.Duration }
-
-// pause waits before the next try; it returns an error when ctx ends first.
-func (p *pace) pause(ctx context.Context) error {
-	p.delay = min(max(p.delay*2, firstReconnect), maxReconnect)
-	select {
-	case <-time.After(p.delay):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

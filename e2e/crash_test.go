@@ -185,34 +185,34 @@ func (s *site) ofJob(name string) []container.Summary {
 // runsOnce waits until the job's task runs in its only container, and Nomad, the
 // engine and the driver agree about that.
 func (s *site) runsOnce(name string) {
-	must.NoError(s, harness.Eventually(s.ctx, 90*time.Second, func() error {
-		allocs, _, err := s.agent.API.Jobs().Allocations(name, true, nil)
-		if err != nil {
-			return err
+	s.whenRunning(name, func(alloc *api.Allocation) error {
+		list := slices.DeleteFunc(s.ofJob(name), func(c container.Summary) bool {
+			return c.Labels["io.github.gpu-docker.role"] == "pause"
+		})
+		if len(list) != 1 || list[0].State != container.StateRunning || list[0].Labels[ownerLabel] != alloc.ID {
+			return fmt.Errorf("allocation %s runs, with the containers %v", alloc.ID, list)
 		}
-		for _, stub := range allocs {
-			state := stub.TaskStates["t"]
-			if stub.ClientStatus != api.AllocClientStatusRunning || state == nil || state.State != "running" {
-				continue
-			}
-			list := slices.DeleteFunc(s.ofJob(name), func(c container.Summary) bool {
-				return c.Labels["io.github.gpu-docker.role"] == "pause"
-			})
-			if len(list) != 1 || list[0].State != container.StateRunning || list[0].Labels[ownerLabel] != stub.ID {
-				return fmt.Errorf("allocation %s runs, with the containers %v", stub.ID, list)
-			}
-			code, out, errOut := s.exec(&api.Allocation{ID: stub.ID, NodeID: stub.NodeID}, false, "", "echo", "here")
-			if code != 0 || out != "here\n" {
-				return fmt.Errorf("the task does not answer: %d %q %q", code, out, errOut)
-			}
-			return nil
+		code, out, errOut := s.exec(alloc, false, "", "echo", "here")
+		if code != 0 || out != "here\n" {
+			return fmt.Errorf("the task does not answer: %d %q %q", code, out, errOut)
 		}
-		return fmt.Errorf("no allocation of %q runs: %v", name, describe(allocs))
-	}))
+		return nil
+	})
 }
 
 // hasNetwork waits until a job's task runs with an address in the group's network.
 func (s *site) hasNetwork(name string) {
+	s.whenRunning(name, func(alloc *api.Allocation) error {
+		_, out, errOut := s.exec(alloc, false, "", "ip", "-4", "-o", "addr", "show", "dev", "eth0")
+		if !strings.Contains(out, strings.TrimSuffix(testSubnet, "0/24")) {
+			return fmt.Errorf("the task of allocation %s sees %q %q", alloc.ID, out, errOut)
+		}
+		return nil
+	})
+}
+
+// whenRunning waits until a job's task runs and passes the check.
+func (s *site) whenRunning(name string, check func(*api.Allocation) error) {
 	must.NoError(s, harness.Eventually(s.ctx, 90*time.Second, func() error {
 		allocs, _, err := s.agent.API.Jobs().Allocations(name, true, nil)
 		if err != nil {
@@ -220,14 +220,9 @@ func (s *site) hasNetwork(name string) {
 		}
 		for _, stub := range allocs {
 			state := stub.TaskStates["t"]
-			if stub.ClientStatus != api.AllocClientStatusRunning || state == nil || state.State != "running" {
-				continue
+			if stub.ClientStatus == api.AllocClientStatusRunning && state != nil && state.State == "running" {
+				return check(&api.Allocation{ID: stub.ID, NodeID: stub.NodeID})
 			}
-			_, out, errOut := s.exec(&api.Allocation{ID: stub.ID, NodeID: stub.NodeID}, false, "", "ip", "-4", "-o", "addr", "show", "dev", "eth0")
-			if !strings.Contains(out, strings.TrimSuffix(testSubnet, "0/24")) {
-				return fmt.Errorf("the task of allocation %s sees %q %q", stub.ID, out, errOut)
-			}
-			return nil
 		}
 		return fmt.Errorf("no allocation of %q runs: %v", name, describe(allocs))
 	}))
